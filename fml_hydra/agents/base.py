@@ -1,0 +1,124 @@
+"""What an agent is, and the loop that every search agent shares.
+
+A search agent is a policy (what next?) and operators (how the LLM is asked). A policy is a pure
+function of the history, so resuming a run is replaying its journal.
+"""
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass as plain_dataclass
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from fml_hydra.journal import Action, History
+from fml_hydra.knobs import STRICT
+from fml_hydra.llm.base import Message, Purpose
+from fml_hydra.operators import Feedback, Operator, Operators
+from fml_hydra.prompts import Prompts
+from fml_hydra.session import Asker, Session
+
+T = TypeVar("T")
+
+
+@runtime_checkable
+class Agent(Protocol):
+    """Spends a session's budget; the session raises BudgetExhausted when it is gone."""
+
+    @property
+    def name(self) -> str:
+        """Name in tables and tags."""
+        ...
+
+    def run(self, session: Session) -> None:
+        """Search until the budget is gone; returning earlier is recorded as finished early."""
+        ...
+
+
+@plain_dataclass(frozen=True)
+class Advisor:
+    """A policy's access to the LLM."""
+
+    session: Session
+    """The run."""
+    prompts: Prompts
+    """The agent's templates."""
+    asker: Asker
+    """Calls on behalf of the next proposal."""
+
+    def decide(self, key: str, decision: Callable[[], T]) -> T:
+        """The value of `decision` (plain JSON); journalled before use, read back on resume."""
+        return self.session.decide(key, decision)
+
+    def conversation(self, template: str, **context: Any) -> list[Message]:
+        """A conversation about the task that begins with `template`."""
+        brief = self.session.brief
+        about = {"task": brief, "targets": sorted(brief.files)}
+        return self.prompts.conversation(template, **about, **context)
+
+    def ask(self, purpose: Purpose, messages: Sequence[Message]) -> str:
+        """One LLM call."""
+        return self.asker(purpose, messages).text
+
+
+@runtime_checkable
+class Policy(Protocol):
+    """Answers "what next?" from the history alone; keeps no state of its own."""
+
+    def propose(
+        self, history: History, k: int, rng: random.Random, advisor: Advisor
+    ) -> list[Action]:
+        """At most `k` actions to be tried at once; none ends the run early.
+
+        All chance comes from `rng`, all advice from `advisor.decide`.
+        """
+        ...
+
+
+@dataclass(frozen=True, config=STRICT)
+class SearchAgent:
+    """Propose, ask for an edit, evaluate, repeat."""
+
+    name: str
+    """Name in tables and tags."""
+    policy: Policy
+    """What next?"""
+    prompts: Prompts
+    """The templates."""
+    operators: dict[str, Operator]
+    """How each kind of action is put to the LLM."""
+    analysis: str | None = None
+    """Template of the call after each step, or null."""
+    feedback: Feedback = Field(default_factory=Feedback)
+    """How much of an error the LLM is shown."""
+    whole_files: bool = False
+    """Whether replies must give whole files."""
+
+    def run(self, session: Session) -> None:
+        """Search until the session's budget is gone or the policy has nothing to propose."""
+        maker = Operators(
+            brief=session.brief,
+            prompts=self.prompts,
+            operators=self.operators,
+            feedback=self.feedback,
+            analysis=self.analysis,
+            whole_files=self.whole_files,
+            repairs=session.budget.repairs,
+        )
+        while True:
+            if not session.journal.state.pending():
+                actions = self._propose(session)
+                if not actions:
+                    return
+            else:
+                actions = []
+            session.run_batch(actions, maker)
+
+    def _propose(self, session: Session) -> list[Action]:
+        session.check_budget()
+        history = session.history
+        k = min(session.slots, session.steps_left())
+        rng = random.Random(f"{session.seed}:{len(history)}")
+        advisor = Advisor(session, self.prompts, session.proposer())
+        return self.policy.propose(history, k, rng, advisor)[:k]

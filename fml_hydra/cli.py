@@ -1,0 +1,117 @@
+"""The command line: `python -m fml_hydra agent=aide task=fairness`, `-m` for sweeps, sub-commands.
+
+Exit codes: 0 all well, 1 a run failed, 2 the configuration is wrong, 130 interrupted.
+"""
+
+import importlib
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import hydra
+from omegaconf import DictConfig
+from rich.console import Console
+
+from fml_hydra.errors import ConfigError, FmlError
+from fml_hydra.resources import conf_dir, register_resolvers
+
+COMMANDS = {
+    "doctor": "what is there: sandbox, git, GPUs, keys, store, data",
+    "tasks": "list, prepare or check tasks",
+    "ui": "open the MLflow UI on the right store",
+    "sync": "send to MLflow what has not arrived yet",
+}
+_ASKS_HYDRA = {"--help", "-h", "--hydra-help", "--version", "--cfg", "-c", "--info", "-i"}
+_ASKS_HYDRA |= {"--shell-completion", "-sc"}
+
+register_resolvers()
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Entry point; exits the process."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        sys.exit(_dispatch(words))
+    except ConfigError as error:
+        sys.exit(_say_error(error, 2))
+    except FmlError as error:
+        sys.exit(_say_error(error, 1))
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def _dispatch(words: list[str]) -> int:
+    if words and words[0] in COMMANDS:
+        module = importlib.import_module(f"fml_hydra.commands.{words[0]}")
+        command: Callable[[list[str]], int] = module.main
+        return command(words[1:])
+    if any(word.partition("=")[0] in _ASKS_HYDRA for word in words):
+        _hydra(_rewritten(words))
+        return 0
+    return _run(words)
+
+
+def _rewritten(words: list[str]) -> list[str]:
+    from fml_hydra.overrides import parse
+
+    return parse(words).argv()
+
+
+def _run(words: list[str]) -> int:
+    from fml_hydra.overrides import parse, preflight
+    from fml_hydra.progress import Progress, results
+    from fml_hydra.status import read_statuses
+    from fml_hydra.sweep import cells_folder, new_sweep_name
+
+    os.environ["FML_SWEEP"] = new_sweep_name()
+    line = parse(words)
+    plan = preflight(line)
+    root, sweep = Path(plan.config.root), str(plan.config.sweep)
+    folder = cells_folder(root, sweep)
+    console = Console(width=None if sys.stdout.isatty() else 200)
+    interrupted = False
+    with Progress(folder, plan.cells, console):
+        try:
+            _hydra(line.argv())
+        except KeyboardInterrupt:
+            interrupted = True
+    cells = read_statuses(folder)
+    console.print(results(cells))
+    _say_where(console, plan.config, root)
+    if interrupted:
+        console.print("Interrupted. The same command goes on from here.")
+        return 130
+    well = len(cells) == plan.cells and all(c.state in {"finished", "skipped"} for c in cells)
+    return 0 if well else 1
+
+
+def _say_where(console: Console, config: DictConfig, root: Path) -> None:
+    from hydra.utils import instantiate
+
+    tracking = instantiate(config.tracking)
+    lines = [f"Runs:   {root.absolute()}/runs"]
+    if tracking.on:
+        again = "" if str(root) == "mlruns" else f" root={root}"
+        lines.append(f"MLflow: {tracking.address(root)}")
+        lines.append(f"Open it with: {sys.executable} -m fml_hydra ui{again}")
+    console.print("\n".join(lines), highlight=False, soft_wrap=True)
+
+
+def _say_error(error: FmlError, code: int) -> int:
+    Console(stderr=True).print(
+        f"error: {error}", style="red", highlight=False, markup=False, soft_wrap=True
+    )
+    return code
+
+
+def _hydra(argv: Sequence[str]) -> None:
+    sys.argv = [sys.argv[0], *argv]
+    _cell_or_sweep()
+
+
+@hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name="config")
+def _cell_or_sweep(cfg: DictConfig) -> float | None:
+    from fml_hydra.sweep import run_cell
+
+    return run_cell(cfg)

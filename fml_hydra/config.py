@@ -1,0 +1,126 @@
+"""The root of the configuration, and the one place where a bad one is turned into a clear line."""
+
+import difflib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from hydra.errors import InstantiationException
+from hydra.utils import instantiate
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from pydantic import AfterValidator, PositiveInt, ValidationError
+from pydantic.dataclasses import dataclass
+
+from fml_hydra.agents.base import Agent
+from fml_hydra.errors import ConfigError, TaskError
+from fml_hydra.hashing import value_hash
+from fml_hydra.knobs import STRICT
+from fml_hydra.llm.base import LLM
+from fml_hydra.prompts import Prompts
+from fml_hydra.sandbox import SandboxPolicy
+from fml_hydra.session import Budget
+from fml_hydra.task import TaskSpec
+from fml_hydra.tracking import Tracking
+
+FORMAT = 1
+"""Raised when the same configuration would give another run than before."""
+Folder = Annotated[Path, AfterValidator(lambda path: path.expanduser().absolute())]
+DETERMINING = ("agent", "llm", "prompt", "budget", "sandbox", "seed", "slots")
+"""The parts of the configuration, beside the task, that determine a run."""
+
+
+@dataclass(frozen=True, config=STRICT)
+class Experiment:
+    """Everything about one run."""
+
+    task: TaskSpec
+    """What is to be improved."""
+    agent: Agent
+    """Who improves it."""
+    llm: LLM
+    """With which language model."""
+    prompt: Prompts
+    """In which words."""
+    budget: Budget
+    """For how much."""
+    sandbox: SandboxPolicy
+    """Behind which walls."""
+    tracking: Tracking
+    """Recorded where."""
+    seed: int
+    """Seed of the agent's choices (a round in the papers)."""
+    slots: PositiveInt
+    """Evaluations at the same time."""
+    resume: Literal["auto", "never"]
+    """Whether an earlier run of the same identity is gone on with."""
+    root: Folder
+    """Where runs, sweeps and the MLflow store lie."""
+    tasks_dir: Folder
+    """Where the tasks' files lie."""
+    cache_dir: Folder
+    """Prepared data and workspaces."""
+    sweep: str
+    """Name of the sweep."""
+
+    def identity(self, cfg: DictConfig) -> str:
+        """Name of the run: readable first, then a hash of all that determines it."""
+        plain = OmegaConf.to_container(cfg, resolve=True)
+        assert isinstance(plain, dict)
+        task = {k: v for k, v in plain["task"].items() if k not in {"dir", "reported", "title"}}
+        parts = {key: plain[key] for key in DETERMINING}
+        parts["llm"] = {k: v for k, v in parts["llm"].items() if k != "ideas"}
+        content = value_hash([FORMAT, task, self.task.content_hash(), parts])[:12]
+        names = (self.task.name, self.agent.name, self.llm.name, f"s{self.seed}", content)
+        return ".".join(name.replace("/", "-") for name in names)
+
+
+def load_experiment(cfg: DictConfig, choices: Mapping[str, str] | None = None) -> Experiment:
+    """Check a composed configuration and build its objects; raises ConfigError in one line."""
+    try:
+        experiment = instantiate(cfg, _convert_="all")
+        experiment.task.check_files()
+    except InstantiationException as error:
+        raise ConfigError(_explained(error, cfg, choices or {})) from error
+    except (OmegaConfBaseException, TaskError) as error:
+        raise ConfigError(str(error).splitlines()[0]) from error
+    if not isinstance(experiment, Experiment):
+        raise ConfigError("conf/config.yaml: _target_ must be fml_hydra.config.Experiment")
+    return experiment
+
+
+def _explained(error: InstantiationException, cfg: DictConfig, choices: Mapping[str, str]) -> str:
+    text = str(error)
+    key = text.rpartition("full_key: ")[2].strip() if "full_key: " in text else ""
+    cause = error.__cause__
+    if isinstance(cause, ValidationError):
+        return "; ".join(_one(dict(e), key, cfg, choices) for e in cause.errors())
+    first = (str(cause) if cause else text).splitlines()[0]
+    return f"{key or 'configuration'} ({_file(key, choices)}): {first}"
+
+
+def _one(problem: dict[str, Any], key: str, cfg: DictConfig, choices: Mapping[str, str]) -> str:
+    where = ".".join(str(x) for x in (key, *problem["loc"]) if x != "")
+    kind, name = problem["type"], str(problem["loc"][-1]) if problem["loc"] else ""
+    if kind == "unexpected_keyword_argument":
+        target = OmegaConf.select(cfg, f"{key}._target_" if key else "_target_", default="")
+        known = _fields(str(target))
+        guess = difflib.get_close_matches(name, known, 1)
+        hint = f"did you mean {guess[0]}? " if guess else ""
+        what = f"unknown key; {hint}allowed: {', '.join(known)}"
+    elif kind in {"missing", "missing_argument"}:
+        what = "is missing; give it a value there or on the command line"
+    else:
+        what = f"{problem['msg']}, got {problem['input']!r}"
+    return f"{where} ({_file(where, choices)}): {what}"
+
+
+def _fields(target: str) -> list[str]:
+    from hydra.utils import get_class
+
+    return sorted(getattr(get_class(target), "__dataclass_fields__", {})) if target else []
+
+
+def _file(key: str, choices: Mapping[str, str]) -> str:
+    group = key.partition(".")[0]
+    return f"conf/{group}/{choices[group]}.yaml" if choices.get(group) else "conf/config.yaml"

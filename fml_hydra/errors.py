@@ -1,0 +1,66 @@
+"""Every exception this package raises on purpose.
+
+FmlError
+├── ConfigError        the experiment cannot start as configured; names file, key and remedy
+├── TaskError          a task's own files are wrong: target missing, baseline crashes, grader broken
+├── DataError          a data set cannot be had or does not match its checksum
+├── JournalError       a journal is damaged in a way that cannot be forgiven; names the line
+├── EditError          an LLM reply cannot be turned into an edit (`status` says which way)
+├── InvalidOutput      a candidate's output is not what the task asks for (raised while grading)
+├── SandboxError       the sandbox could not be set up, or is below what is required
+├── InfraError         our fault or the provider's: never charged to the agent
+├── RunLocked          another process is working on the same run
+└── BudgetExhausted    ends a run normally; `resource` is steps, seconds, tokens or dollars
+"""
+
+
+class FmlError(Exception):
+    """Base class of every exception this package raises on purpose."""
+
+
+class ConfigError(FmlError):
+    """The experiment cannot start as configured."""
+
+
+class TaskError(FmlError):
+    """A task's own files are wrong."""
+
+
+class DataError(FmlError):
+    """A data set cannot be had, or does not match its checksum."""
+
+
+class JournalError(FmlError):
+    """A journal is damaged in a way that cannot be forgiven."""
+
+
+class EditError(FmlError):
+    """An LLM reply cannot be turned into an edit; `status` is the node status it leads to."""
+
+    def __init__(self, message: str, status: str = "edit_failed") -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class InvalidOutput(FmlError):
+    """A candidate's output is not what the task asks for."""
+
+
+class SandboxError(FmlError):
+    """The sandbox could not be set up, or is below what is required."""
+
+
+class InfraError(FmlError):
+    """Our fault or the provider's; never charged to the agent."""
+
+
+class RunLocked(FmlError):
+    """Another process is working on the same run."""
+
+
+class BudgetExhausted(FmlError):
+    """The run has spent its budget; `resource` is steps, seconds, tokens or dollars."""
+
+    def __init__(self, resource: str) -> None:
+        super().__init__(f"budget exhausted: {resource}")
+        self.resource = resource

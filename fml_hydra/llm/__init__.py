@@ -1,0 +1,1 @@
+"""Language models behind one protocol: `base` has the contract, the others implement it."""

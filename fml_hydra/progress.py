@@ -1,0 +1,166 @@
+"""What people see while runs go on, and the table at the end.
+
+Reads the cells' status files only, so it does not matter which processes the runs are in.
+"""
+
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from fml_hydra.status import CellStatus, read_statuses
+
+REFRESH = 0.5
+_COLOURS = {"finished": "green", "skipped": "green", "running": "cyan", "interrupted": "yellow"}
+
+
+class Progress:
+    """Shows a sweep's cells while they run: a live view on a terminal, plain lines elsewhere."""
+
+    def __init__(self, folder: Path, cells: int, console: Console) -> None:
+        self._folder, self._cells, self._console = folder, cells, console
+        self._over = threading.Event()
+        self._said: dict[str, tuple[str, ...]] = {}
+        self._began = time.time()
+        show = self._live if console.is_terminal else self._lines
+        self._thread = threading.Thread(target=show, name="progress", daemon=True)
+
+    def __enter__(self) -> "Progress":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join(5)
+
+    def _live(self) -> None:
+        with Live(console=self._console, refresh_per_second=4, transient=True) as live:
+            while not self._over.wait(REFRESH):
+                live.update(self._view(read_statuses(self._folder)))
+
+    def _view(self, cells: Sequence[CellStatus]) -> RenderableType:
+        table = Table(box=None, pad_edge=False, header_style="dim")
+        for column in ("", "task", "agent", "seed", "step", "best val", "baseline", "doing"):
+            table.add_column(column)
+        for cell in cells:
+            row = cell.row
+            done = ProgressBar(
+                total=max(1, row.get("budget", 1)), completed=row.get("steps", 0), width=16
+            )
+            steps = f"{row.get('steps', 0)}/{row.get('budget', '?')}"
+            values = (number(row.get("best_val")), number(row.get("baseline_val")))
+            what = cell.doing if cell.state == "running" else _state(cell)
+            table.add_row(done, cell.task, cell.agent, str(cell.seed), steps, *values, what)
+        over = sum(c.state != "running" for c in cells)
+        spent = time.time() - self._began
+        left = _left(cells, self._cells, spent)
+        line = f"{over} of {self._cells} runs over · {duration(spent)} · {left}"
+        return Group(table, Text(line, style="bold"), Text(_spend(cells), style="dim"))
+
+    def _lines(self) -> None:
+        while not self._over.wait(REFRESH):
+            self._say(read_statuses(self._folder))
+        self._say(read_statuses(self._folder))
+
+    def _say(self, cells: Sequence[CellStatus]) -> None:
+        for number_, cell in enumerate(cells):
+            row = cell.row
+            now = (cell.state, str(row.get("steps", 0)), cell.doing if not row else "")
+            key = str(number_)
+            if self._said.get(key) == now:
+                continue
+            self._said[key] = now
+            names = f"{cell.task} · {cell.agent} · {cell.llm} · seed {cell.seed}"
+            where = f"[{number_ + 1}/{self._cells}] {names}"
+            what = cell.doing or _state(cell).plain
+            if row:
+                what = (
+                    f"step {row['steps']}/{row['budget']}, best val {number(row['best_val'])} "
+                    f"(baseline {number(row['baseline_val'])})"
+                )
+            if cell.state != "running":
+                what = f"{what}, {_state(cell).plain}" if row else _state(cell).plain
+            self._console.print(f"{where}: {what}", highlight=False, markup=False, soft_wrap=True)
+
+
+def results(cells: Sequence[CellStatus]) -> Table:
+    """One row per run."""
+    table = Table(title="Results", title_justify="left", header_style="bold")
+    left = ("task", "agent", "llm", "seed")
+    right = ("baseline val", "best val", "baseline test", "test", "improvement", "steps", "ok")
+    for name in left:
+        table.add_column(name)
+    for name in (*right, "tokens", "cost $", "time"):
+        table.add_column(name, justify="right")
+    table.add_column("status", overflow="fold")
+    for cell in cells:
+        table.add_row(
+            cell.task, cell.agent, cell.llm, str(cell.seed), *_numbers(cell.row), _state(cell)
+        )
+    return table
+
+
+def _numbers(row: dict[str, Any]) -> list[str]:
+    if not row:
+        return ["-"] * 10
+    spend = row["spend"]
+    cost = "N/A" if spend["cost"] is None else f"{spend['cost']:.2f}"
+    rate = "-" if row["success_rate"] is None else f"{row['success_rate']:.0%}"
+    keys = ("baseline_val", "best_val", "baseline_test", "test")
+    return [
+        *(number(row[key]) for key in keys),
+        "-" if row["improvement"] is None else f"{row['improvement']:+.4f}",
+        f"{row['steps']}/{row['budget']}",
+        rate,
+        f"{spend['usage']['input'] + spend['usage']['output']:,}",
+        cost,
+        duration(row["seconds"]),
+    ]
+
+
+def _state(cell: CellStatus) -> Text:
+    text = cell.state
+    if cell.row.get("fallback"):
+        text += f"; baseline's test value: {cell.row['fallback']}"
+    if cell.message:
+        text += f": {cell.message}"
+    return Text(text, style=_COLOURS.get(cell.state, "red"))
+
+
+def _spend(cells: Sequence[CellStatus]) -> str:
+    rows = [c.row["spend"] for c in cells if c.row]
+    tokens = sum(r["usage"]["input"] + r["usage"]["output"] for r in rows)
+    costs = [r["cost"] for r in rows]
+    cost = "N/A" if None in costs else f"{sum(costs):.2f}"
+    return f"{tokens:,} tokens · $ {cost}"
+
+
+def _left(cells: Sequence[CellStatus], total: int, spent: float) -> str:
+    """Time left, from the share of steps done."""
+    shares = [
+        1.0 if c.state != "running" else c.row.get("steps", 0) / max(1, c.row.get("budget", 1))
+        for c in cells
+    ]
+    share = sum(shares) / max(1, total)
+    return f"about {duration(spent / share - spent)} left" if share > 0.02 else "time left unknown"
+
+
+def number(value: float | None) -> str:
+    """A metric for a table."""
+    return "-" if value is None else f"{value:.4f}"
+
+
+def duration(seconds: float) -> str:
+    """A duration for people."""
+    minutes, rest = divmod(int(seconds + 0.5), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours}h{minutes:02d}m"
+    return f"{minutes}m{rest:02d}s" if minutes else f"{rest}s"

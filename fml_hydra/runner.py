@@ -1,0 +1,188 @@
+"""One run from start to finish: baseline -> search -> held-out test of the best -> close.
+
+Everything it needs for going on after a kill is in the run's folder. Not here: which runs there are
+(sweep), how they are shown (progress).
+"""
+
+import platform
+import shutil
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from fml_hydra import __version__
+from fml_hydra.baseline import Baseline, measure, versions
+from fml_hydra.calls import CallLog
+from fml_hydra.config import Experiment
+from fml_hydra.data import prepare
+from fml_hydra.errors import BudgetExhausted, InfraError, RunLocked, SandboxError
+from fml_hydra.evaluation import Evaluator
+from fml_hydra.journal import Folded, Journal
+from fml_hydra.sandbox import open_sandbox
+from fml_hydra.session import Observer, Session
+from fml_hydra.task import Brief
+from fml_hydra.workspace import Workspace
+
+
+@contextmanager
+def claimed(folder: Path) -> Iterator[None]:
+    """Hold the run for this process alone; raises RunLocked when another one works on it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with FileLock(folder / "lock", timeout=0):
+            yield
+    except Timeout:
+        raise RunLocked(f"{folder.name} is being worked on by another process") from None
+
+
+def finished(folder: Path) -> Folded | None:
+    """The run's state if there is nothing left to do, else None."""
+    path = folder / "journal.jsonl"
+    state = Folded.read(path) if path.exists() else None
+    return state if state and state.test is not None else None
+
+
+def set_aside(folder: Path) -> None:
+    """Keep an earlier run under another name, so that the same one can start afresh."""
+    if (folder / "journal.jsonl").exists():
+        taken = len(list(folder.parent.glob(f"{folder.name}.old*")))
+        shutil.move(folder, folder.with_name(f"{folder.name}.old{taken}"))
+
+
+def run(
+    experiment: Experiment,
+    identity: str,
+    folder: Path,
+    observers: Sequence[Observer],
+    journal: Journal,
+) -> None:
+    """Search and test; the caller holds `claimed(folder)`.
+
+    An InfraError, a SandboxError or an interrupt puts the run down for later and is raised again.
+    """
+    evaluator = _evaluator(experiment, folder, observers)
+    header = journal.state.header
+    if not header:
+        _tell(observers, "measuring the baseline")
+        header = _header(experiment, identity, evaluator, measure(evaluator, experiment.root))
+    evaluator.baseline = header["baseline"]
+    journal.record("open", **header)
+    calls = CallLog(folder / "calls.jsonl")
+    session = Session(
+        brief=Brief.of(experiment.task, evaluator.baseline["val"]),
+        journal=journal,
+        calls=calls,
+        folder=folder,
+        evaluator=evaluator,
+        llm=experiment.llm,
+        budget=experiment.budget,
+        seed=experiment.seed,
+        slots=experiment.slots,
+        observers=observers,
+    )
+    session.tell()
+    try:
+        _search(experiment, session)
+        _held_out_test(session, evaluator)
+    except KeyboardInterrupt:
+        _put_down(session, "interrupted")
+        raise
+    except (InfraError, SandboxError) as error:
+        _put_down(session, "infra", str(error))
+        raise
+    finally:
+        calls.close()
+
+
+def _search(experiment: Experiment, session: Session) -> None:
+    if session.journal.state.closed is not None:
+        return
+    reason = "finished_early"
+    try:
+        session.doing("thinking")
+        experiment.agent.run(session)
+    except BudgetExhausted as exhausted:
+        reason = exhausted.resource
+    session.journal.record("close", reason=reason, step=len(session.history))
+    session.tell()
+
+
+def _held_out_test(session: Session, evaluator: Evaluator) -> None:
+    """Measure the best val step on test, once; the baseline's value stands in if it has none."""
+    if session.journal.state.test is not None:
+        return
+    session.doing("held-out test")
+    best = session.history.best()
+    name = evaluator.task.metric.name
+    value = evaluator.baseline["test"][name]
+    result: dict[str, Any] = {"step": best.id if best else None, "metrics": {}}
+    if best is None:
+        result["fallback"] = "no step has a metric"
+    else:
+        outcome = evaluator.evaluate(best.snapshot, "test")
+        result |= {"status": outcome.status, "metrics": outcome.metrics}
+        if outcome.status == "ok":
+            value = outcome.metrics[name]
+        else:
+            reason = (outcome.feedback.strip().splitlines() or [""])[0]
+            result["fallback"] = f"step {best.id} on test: {outcome.status}, {reason}"
+    session.journal.record("test", value=value, **result)
+    session.tell()
+
+
+def _put_down(session: Session, reason: str, detail: str = "") -> None:
+    session.journal.record("pause", reason=reason, detail=detail)
+    session.tell()
+
+
+def _evaluator(experiment: Experiment, folder: Path, observers: Sequence[Observer]) -> Evaluator:
+    task = experiment.task
+    sandbox = open_sandbox(experiment.sandbox)
+
+    def report(what: str) -> None:
+        _tell(observers, what)
+
+    report("preparing data")
+    data = prepare(task.preparer, task.sources, experiment.cache_dir, report)
+    workspace = Workspace.open(task.repo, task.protected, experiment.cache_dir)
+    slots = folder / "slots"
+    shutil.rmtree(slots, ignore_errors=True)  # left over from a kill
+    return Evaluator(task, workspace, sandbox, data, slots, experiment.sandbox)
+
+
+def _header(
+    experiment: Experiment, identity: str, evaluator: Evaluator, baseline: Baseline
+) -> dict[str, Any]:
+    task = experiment.task
+    metric = task.metric
+    return {
+        "identity": identity,
+        "instance": uuid.uuid4().hex,
+        "sweep": experiment.sweep,
+        "task": task.name,
+        "agent": experiment.agent.name,
+        "llm": experiment.llm.name,
+        "seed": experiment.seed,
+        "steps": experiment.budget.steps,
+        "metric": {**metric.__dict__, "direction": str(metric.direction)},
+        "baseline": baseline.metrics,
+        "baseline_utility": metric.utility(baseline.metrics["val"][metric.name]),
+        "baseline_outputs": baseline.outputs,
+        "pristine": task.target_files(),
+        "commit": evaluator.workspace.commit,
+        "sandbox": evaluator.sandbox.level,
+        "isolation": task.isolation,
+        "started": round(time.time(), 3),
+        "host": platform.node(),
+        "versions": {"fml_hydra": __version__, **versions()},
+    }
+
+
+def _tell(observers: Sequence[Observer], what: str) -> None:
+    for observer in observers:
+        observer.doing(what)

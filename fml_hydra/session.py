@@ -1,0 +1,347 @@
+"""A run in progress: the only place where a step happens, and where the budget is kept.
+
+Agents call `run_batch` (or `evaluate`, for one candidate they made themselves); observers hear what
+happened and never steer. Not here: what to try (agents), how it is run (evaluation).
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from pydantic import PositiveInt
+from pydantic.dataclasses import dataclass as checked
+
+from fml_hydra.calls import CallLog
+from fml_hydra.errors import BudgetExhausted, InfraError
+from fml_hydra.evaluation import Outcome
+from fml_hydra.hashing import text_hash
+from fml_hydra.journal import REFUSED, Action, Batch, History, Journal, Node, Status
+from fml_hydra.knobs import STRICT
+from fml_hydra.llm.base import LLM, Message, Purpose, Reply, Request
+from fml_hydra.steps import StepFiles
+from fml_hydra.task import Brief, Split
+
+T = TypeVar("T")
+log = logging.getLogger(__name__)
+INFRA_RETRIES = 2
+"""How often one evaluation is tried again when the failure was ours."""
+UNCHARGED_LIMIT = 4
+"""Uncharged nodes per charged step after which a run ends all the same."""
+
+
+@checked(frozen=True, config=STRICT)
+class Budget:
+    """What a run may spend; null means no limit."""
+
+    steps: PositiveInt
+    """Counted evaluations."""
+    seconds: float | None = None
+    """Wall time, checked before each batch."""
+    tokens: PositiveInt | None = None
+    """Input plus output tokens, checked before each call."""
+    dollars: float | None = None
+    """US dollars, checked before each call."""
+    repairs: int = 2
+    """Free LLM calls to mend an edit that cannot be applied."""
+    charge_failed_edits: bool = True
+    """Whether a step that was refused before training counts."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A code state to evaluate, or the reason why there is none."""
+
+    files: Mapping[str, str]
+    """Files that differ from the pinned commit, whole."""
+    plan: str = ""
+    """What the agent means to do."""
+    refused: Status | None = None
+    """Node status when it is refused before training."""
+    reason: str = ""
+    """Why it is refused."""
+    prompt: str = ""
+    """The prompt that led to it, for people."""
+    reply: str = ""
+    """The reply that led to it, for people."""
+
+
+class Asker:
+    """LLM calls on behalf of one step, or of one proposal; counts them so that each has a name."""
+
+    def __init__(self, session: "Session", owner: str) -> None:
+        self._session = session
+        self._owner = owner
+        self._count = 0
+
+    def __call__(self, purpose: Purpose, messages: Sequence[Message]) -> Reply:
+        """The answer, recorded before it is used; raises BudgetExhausted or InfraError."""
+        key = f"{self._owner}/{self._count}"
+        self._count += 1
+        return self._session.ask(key, purpose, messages)
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One action's turn: everything its operator may look at."""
+
+    node_id: int
+    """Id of the node it will become."""
+    action: Action
+    """What to try."""
+    history: History
+    """The run before the action's batch; the same whoever finishes first."""
+    ask: Asker
+    """LLM calls on behalf of the step."""
+
+
+class Maker(Protocol):
+    """Turns actions into candidates and outcomes into analyses."""
+
+    def make(self, turn: Turn) -> Candidate:
+        """The code state to evaluate."""
+        ...
+
+    def reflect(self, turn: Turn, candidate: Candidate, outcome: Outcome) -> str:
+        """The agent's analysis of the outcome; may be empty."""
+        ...
+
+
+class Evaluates(Protocol):
+    """What a session needs of an evaluator."""
+
+    def evaluate(self, files: Mapping[str, str], split: Split) -> Outcome:
+        """Run and grade one code state."""
+        ...
+
+
+class Observer(Protocol):
+    """Hears of a run; never steers, and its failure never stops a run."""
+
+    def changed(self) -> None:
+        """Something was written to the journal."""
+        ...
+
+    def doing(self, what: str) -> None:
+        """The run turned to something that takes time."""
+        ...
+
+
+class Session:
+    """Journal, calls, budget and evaluator of one run."""
+
+    def __init__(
+        self,
+        *,
+        brief: Brief,
+        journal: Journal,
+        calls: CallLog,
+        folder: Path,
+        evaluator: Evaluates,
+        llm: LLM,
+        budget: Budget,
+        seed: int,
+        slots: int = 1,
+        observers: Sequence[Observer] = (),
+    ) -> None:
+        self.brief = brief
+        self.journal = journal
+        self.budget = budget
+        self.seed = seed
+        self.slots = slots
+        self._calls = calls
+        self._files = StepFiles(folder, brief.files)
+        self._evaluator = evaluator
+        self._llm = llm
+        self._observers = observers
+        self._lock = threading.Lock()
+
+    @property
+    def history(self) -> History:
+        """What a policy may see now."""
+        return self.journal.state.history()
+
+    def steps_left(self) -> int:
+        """Steps that may still be taken."""
+        nodes = self.journal.state.nodes.values()
+        if len(nodes) >= (1 + UNCHARGED_LIMIT) * self.budget.steps:
+            return 0
+        free = frozenset() if self.budget.charge_failed_edits else REFUSED
+        return max(0, self.budget.steps - sum(n.status not in free for n in nodes))
+
+    def check_budget(self) -> None:
+        """Raise BudgetExhausted when anything is spent."""
+        if not self.steps_left():
+            raise BudgetExhausted("steps")
+        if self.budget.seconds is not None and self.journal.state.seconds >= self.budget.seconds:
+            raise BudgetExhausted("seconds")
+        self._check_spend()
+
+    def ask(self, key: str, purpose: Purpose, messages: Sequence[Message]) -> Reply:
+        """One LLM call under a name of its own; `Asker` gives the names."""
+        self._check_spend()
+        seed = int(text_hash(f"{self.seed}:{key}")[:8], 16)
+        return self._calls.ask(self._llm, key, Request(tuple(messages), purpose, seed))
+
+    def proposer(self) -> Asker:
+        """LLM calls on behalf of the next proposal."""
+        return Asker(self, f"p{len(self.history)}")
+
+    def decide(self, key: str, decision: Callable[[], T]) -> T:
+        """A decision of the policy that an LLM takes part in: made once, then read back."""
+        if key not in self.journal.state.notes:
+            self.journal.note(key, decision())
+            self.tell()
+        value: T = self.journal.state.notes[key]
+        return value
+
+    def run_batch(self, actions: Sequence[Action], maker: Maker) -> None:
+        """Try actions at once, one per slot, and commit each as it finishes.
+
+        A batch that is pending from before a crash is finished first and alone; `actions` are then
+        not looked at.
+        """
+        state = self.journal.state
+        if not state.pending():
+            self.check_budget()
+            self.journal.propose(Batch(len(self.history), tuple(actions)))
+        self.doing(" + ".join(action.op for _, action in state.pending()))
+        _all_at_once([self._turn(i, action, maker) for i, action in state.pending()])
+
+    def evaluate(self, action: Action, candidate: Candidate) -> Node:
+        """One step with a candidate that the agent made itself."""
+        self.run_batch([action], _Ready(candidate))
+        return self.journal.state.nodes[max(self.journal.state.nodes)]
+
+    def tell(self) -> None:
+        """Let the observers hear that the journal has changed."""
+        for observer in self._observers:
+            _guarded(observer.changed)
+
+    def doing(self, what: str) -> None:
+        """Let the observers hear what takes time now."""
+        for observer in self._observers:
+            _guarded(lambda o=observer: o.doing(what))  # type: ignore[misc]
+
+    def _turn(self, node_id: int, action: Action, maker: Maker) -> Callable[[], None]:
+        batch = self.journal.state.batch
+        history = self.journal.state.before(batch.at if batch else 0)
+        turn = Turn(node_id, action, history, Asker(self, str(node_id)))
+        return lambda: self._step(turn, maker)
+
+    def _step(self, turn: Turn, maker: Maker) -> None:
+        started = time.time()
+        candidate = maker.make(turn)
+        if candidate.refused:
+            outcome = Outcome(candidate.refused, feedback=candidate.reason)
+        else:
+            outcome = self._evaluated(candidate.files)
+        analysis = maker.reflect(turn, candidate, outcome)
+        with self._lock:
+            node = self._node(turn, candidate, outcome, analysis, started)
+            self._files.write(node, candidate.prompt, candidate.reply, outcome)
+            self.journal.commit(node)
+            self.tell()
+
+    def _evaluated(self, files: Mapping[str, str]) -> Outcome:
+        for _ in range(INFRA_RETRIES):
+            try:
+                return self._evaluator.evaluate(files, "val")
+            except InfraError as error:
+                log.warning("evaluation failed through no fault of the agent, again: %s", error)
+        return self._evaluator.evaluate(files, "val")
+
+    def _node(
+        self,
+        turn: Turn,
+        candidate: Candidate,
+        outcome: Outcome,
+        analysis: str,
+        started: float,
+    ) -> Node:
+        spend = self._calls.spend(f"{turn.node_id}/") + self._calls.spend(f"p{turn.node_id}/")
+        return Node(
+            id=turn.node_id,
+            op=turn.action.op,
+            parents=turn.action.parents,
+            meta=dict(turn.action.meta),
+            status=outcome.status,
+            utility=outcome.utility,
+            metrics=outcome.metrics,
+            snapshot=dict(candidate.files),
+            plan=candidate.plan,
+            analysis=analysis,
+            feedback=outcome.feedback,
+            usage=spend.usage,
+            cost=spend.cost,
+            seconds_llm=spend.seconds,
+            seconds_exec=outcome.seconds,
+            started=started,
+            sandbox=outcome.sandbox,
+            outputs=outcome.outputs,
+            flags=self._flags(outcome),
+        )
+
+    def _flags(self, outcome: Outcome) -> tuple[str, ...]:
+        if not outcome.outputs:
+            return ()
+        header = self.journal.state.header
+        nodes = self.journal.state.nodes.values()
+        twins = [f"step {n.id}" for n in nodes if n.outputs == outcome.outputs]
+        if header.get("baseline_outputs") == outcome.outputs:
+            twins.insert(0, "the baseline")
+        return (f"outputs identical to {twins[0]}, although the code differs",) if twins else ()
+
+    def _check_spend(self) -> None:
+        if self.budget.tokens is None and self.budget.dollars is None:
+            return
+        spend = self._calls.spend()
+        if self.budget.tokens is not None and spend.usage.total >= self.budget.tokens:
+            raise BudgetExhausted("tokens")
+        if self.budget.dollars is not None and (spend.cost or 0.0) >= self.budget.dollars:
+            raise BudgetExhausted("dollars")
+
+
+@dataclass(frozen=True)
+class _Ready:
+    """A maker for a candidate that is there already."""
+
+    candidate: Candidate
+
+    def make(self, turn: Turn) -> Candidate:
+        return self.candidate
+
+    def reflect(self, turn: Turn, candidate: Candidate, outcome: Outcome) -> str:
+        return ""
+
+
+def _guarded(call: Callable[[], None]) -> None:
+    try:
+        call()
+    except Exception:  # noqa: BLE001  # an observer's failure never stops a run
+        log.exception("an observer failed; the run goes on")
+
+
+def _all_at_once(work: Sequence[Callable[[], None]]) -> None:
+    """Run all of `work`, each in a thread of its own, and raise the first failure afterwards."""
+    if len(work) == 1:
+        work[0]()
+        return
+    failures: list[Exception] = []
+
+    def guarded(call: Callable[[], None]) -> None:
+        try:
+            call()
+        except Exception as error:  # noqa: BLE001  # raised again below, in the caller's thread
+            failures.append(error)
+
+    threads = [threading.Thread(target=guarded, args=(w,), daemon=True) for w in work]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise next((f for f in failures if not isinstance(f, BudgetExhausted)), failures[0])

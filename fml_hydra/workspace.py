@@ -1,0 +1,135 @@
+"""A task's repository at its pinned commit, and fresh slots of it to evaluate in.
+
+Every slot is an export of one commit without history, remotes or `.git`. Not here: running anything
+in a slot (evaluation), or what an edit may touch (session).
+"""
+
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from filelock import FileLock
+
+from fml_hydra.errors import ConfigError, InfraError
+from fml_hydra.hashing import file_hash, tree_hash
+
+try:
+    import git
+except ImportError as error:  # GitPython looks for the git program when it is imported
+    raise ConfigError("git is not on PATH; install git and start again") from error
+
+_CLEAN = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_TERMINAL_PROMPT": "0"}
+_WHEN = "946684800 +0000"  # a fixed date makes the same files the same commit everywhere
+_WHO = git.Actor("fml_hydra", "fml_hydra@localhost")
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A fresh place for one evaluation."""
+
+    root: Path
+    """Holds the rest; its name is random."""
+
+    @property
+    def repo(self) -> Path:
+        """The repository with the candidate's files."""
+        return self.root / "repo"
+
+    @property
+    def out(self) -> Path:
+        """Where the commands write."""
+        return self.root / "out"
+
+    @property
+    def home(self) -> Path:
+        """HOME and TMPDIR of the commands."""
+        return self.root / "home"
+
+    @property
+    def data(self) -> Path:
+        """Links to the data parts a command may see."""
+        return self.root / "data"
+
+    @property
+    def graded(self) -> Path:
+        """The outputs as handed in: what is hashed here is what is graded."""
+        return self.root / "graded"
+
+
+class Workspace:
+    """A repository pinned at one commit."""
+
+    def __init__(self, repository: git.Repo, protected: tuple[str, ...]) -> None:
+        self._git = repository.git
+        self._git.update_environment(**_CLEAN)
+        self.commit: str = repository.head.commit.hexsha
+        """The pinned commit."""
+        with tempfile.TemporaryDirectory() as scratch:
+            self.export(Path(scratch))
+            self._pristine = {name: file_hash(Path(scratch) / name) for name in protected}
+
+    @classmethod
+    def open(cls, folder: Path, protected: tuple[str, ...], cache: Path) -> "Workspace":
+        """Pin the files of `folder` as one commit, made once and kept in `cache`."""
+        home = cache / "workspaces" / f"{folder.parent.name}-{tree_hash(folder)[:16]}"
+        home.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(f"{home}.lock"):
+            if not (home / ".git" / "pinned").exists():
+                shutil.rmtree(home, ignore_errors=True)
+                _pin(folder, home)
+        return cls(git.Repo(home), protected)
+
+    def export(self, destination: Path) -> None:
+        """Write the pinned files below `destination`; nothing of git goes with them."""
+        try:
+            self._git.checkout_index("--all", "--force", f"--prefix={destination.absolute()}/")
+        except git.GitCommandError as error:
+            raise InfraError(
+                f"cannot write a workspace to {destination}: {error.stderr}"
+            ) from error
+
+    @contextmanager
+    def slot(self, parent: Path, files: Mapping[str, str]) -> Iterator[Slot]:
+        """A fresh slot: the pinned commit with `files` written over it; removed afterwards."""
+        parent.mkdir(parents=True, exist_ok=True)
+        slot = Slot(Path(tempfile.mkdtemp(prefix="slot-", dir=parent)))
+        try:
+            for folder in (slot.repo, slot.out, slot.home, slot.data, slot.graded):
+                folder.mkdir()
+            self.export(slot.repo)
+            for name, text in files.items():
+                (slot.repo / name).write_text(text, newline="")
+            yield slot
+        except OSError as error:
+            raise InfraError(f"slot {slot.root}: {error.strerror or error}") from error
+        finally:
+            shutil.rmtree(slot.root, ignore_errors=True)
+
+    def touched(self, slot: Slot) -> list[str]:
+        """Protected files that are not, byte for byte and as plain files, those of the commit."""
+        return [
+            name
+            for name, pristine in self._pristine.items()
+            if _is_replaced(slot.repo, name) or file_hash(slot.repo / name) != pristine
+        ]
+
+
+def _is_replaced(repo: Path, name: str) -> bool:
+    path = repo / name
+    links = any(p.is_symlink() for p in (path, *path.parents) if p.is_relative_to(repo))
+    return links or not path.is_file()
+
+
+def _pin(folder: Path, home: Path) -> None:
+    shutil.copytree(folder, home, ignore=shutil.ignore_patterns(".git", "__pycache__"))
+    repository = git.Repo.init(home)
+    repository.git.update_environment(**_CLEAN)
+    repository.git.execute(["git", "config", "core.autocrlf", "false"])
+    repository.git.add("--all", "--force")
+    repository.index.commit(
+        "pinned", author=_WHO, committer=_WHO, author_date=_WHEN, commit_date=_WHEN
+    )
+    (home / ".git" / "pinned").touch()
