@@ -1,6 +1,7 @@
 """The root of the configuration, and the one place where a bad one is turned into a clear line."""
 
 import difflib
+import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -111,7 +112,7 @@ def _one(problem: dict[str, Any], key: str, cfg: DictConfig, choices: Mapping[st
     elif kind in {"missing", "missing_argument"}:
         what = "is missing; give it a value there or on the command line"
     else:
-        what = f"{problem['msg']}, got {problem['input']!r}"
+        what = f"{problem['msg']}, got {textwrap.shorten(repr(problem['input']), 80)}"
     return f"{where} ({_file(where, choices)}): {what}"
 
 

@@ -145,10 +145,10 @@ def _build(
 
 
 def _run_script(script: Path, raw: Mapping[str, Path], out: Path) -> None:
-    job = {"script": str(script), "sources": {k: str(v) for k, v in raw.items()}, "out": str(out)}
+    job = {"sources": {k: str(v) for k, v in raw.items()}, "out": str(out)}
     child = Path(__file__).with_name("trusted.py")
     done = subprocess.run(
-        [sys.executable, "-I", str(child), "prepare"],
+        [sys.executable, "-I", str(child), "prepare", str(script)],
         input=json.dumps(job),
         capture_output=True,
         text=True,

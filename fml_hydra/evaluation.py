@@ -214,7 +214,7 @@ class _Grader:
         self._script = script
         child = Path(__file__).with_name("trusted.py")
         self._process = subprocess.Popen(
-            [sys.executable, "-I", str(child), "grade"],
+            [sys.executable, "-I", str(child), "grade", str(script)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -231,7 +231,7 @@ class _Grader:
 
     def grade(self, outputs: Path, answers: Path) -> dict[str, object]:
         """The grader's answer; raises TaskError when grade.py itself is broken."""
-        job = {"script": str(self._script), "outputs": str(outputs), "answers": str(answers)}
+        job = {"outputs": str(outputs), "answers": str(answers)}
         try:
             stdout, stderr = self._process.communicate(json.dumps(job), timeout=GRADING_SECONDS)
         except subprocess.TimeoutExpired:

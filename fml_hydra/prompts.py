@@ -4,6 +4,7 @@ A template that uses a name it is not given is refused before anything runs wher
 name where it cannot. Not here: what goes into them (operators).
 """
 
+from functools import lru_cache
 from typing import Any
 
 import jinja2
@@ -49,7 +50,7 @@ class Prompts:
             known = ", ".join(sorted(self.templates))
             raise ConfigError(f"prompt {self.name!r} has no template {template!r}; it has {known}")
         try:
-            return _JINJA.from_string(self.templates[template]).render(**context).strip()
+            return _compiled(self.templates[template]).render(**context).strip()
         except jinja2.UndefinedError as error:
             raise ConfigError(f"prompt {self.name!r}, template {template!r}: {error}") from error
 
@@ -59,3 +60,8 @@ class Prompts:
             Message("system", self.render("system", **context)),
             Message("user", self.render(template, **context)),
         ]
+
+
+@lru_cache(maxsize=256)
+def _compiled(text: str) -> jinja2.Template:
+    return _JINJA.from_string(text)

@@ -1,7 +1,8 @@
-"""The child process in which a task's own trusted files run: `python -I trusted.py grade|prepare`.
+"""The child process in which a task's own trusted file runs: `python -I trusted.py grade FILE`.
 
-It reads one JSON job from stdin and, for grading, writes one JSON answer to stdout. A fresh
-isolated interpreter that never imports agent code; whatever the task's file prints goes to stderr.
+It loads the file (grade.py or prepare.py) at once, then waits for a JSON job on stdin and writes a
+JSON answer to stdout. A fresh isolated interpreter that never imports agent code; whatever the file
+prints goes to stderr.
 """
 
 import contextlib
@@ -15,27 +16,27 @@ from typing import Any
 
 def main() -> None:
     """Do the job named on the command line."""
-    import numpy  # noqa: F401  # warm it up while the candidate still trains
-
-    job = json.loads(sys.stdin.read() or "null")
-    if job is None:  # the candidate never got as far as outputs
-        return
+    verb, script = sys.argv[1:3]
     with contextlib.redirect_stdout(sys.stderr):
-        answer = {"prepare": _prepare, "grade": _grade}[sys.argv[1]](job)
+        module = _load(script)
+        job = json.loads(sys.stdin.read() or "null")
+        if job is None:  # the candidate never got as far as outputs
+            return
+        answer = {"prepare": _prepare, "grade": _grade}[verb](module, job)
     sys.stdout.write(json.dumps(answer))
 
 
-def _prepare(job: dict[str, Any]) -> dict[str, Any]:
+def _prepare(module: ModuleType, job: dict[str, Any]) -> dict[str, Any]:
     sources = {name: Path(path) for name, path in job["sources"].items()}
-    _load(job["script"]).prepare(sources, Path(job["out"]))
+    module.prepare(sources, Path(job["out"]))
     return {}
 
 
-def _grade(job: dict[str, Any]) -> dict[str, Any]:
+def _grade(module: ModuleType, job: dict[str, Any]) -> dict[str, Any]:
     from fml_hydra.errors import InvalidOutput
 
     try:
-        metrics = _load(job["script"]).grade(Path(job["outputs"]), Path(job["answers"]))
+        metrics = module.grade(Path(job["outputs"]), Path(job["answers"]))
     except InvalidOutput as error:
         return {"invalid": str(error)}
     if not isinstance(metrics, dict) or not metrics:

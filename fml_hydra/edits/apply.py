@@ -47,7 +47,7 @@ def _applied(change: FileEdit, before: str) -> str:
 
 
 def _checked(text: str, path: str) -> str:
-    if not text.strip("\ufeff \t\r\n"):
+    if not text.replace("\ufeff", "").strip():
         raise EditError(
             f"the edit would leave {path} empty; files can be neither emptied nor deleted"
         )

@@ -1,7 +1,10 @@
 """Whether Python files compile. Never runs them."""
 
+import threading
 import warnings
 from collections.abc import Mapping
+
+_FILTERS = threading.Lock()  # warning filters belong to the process, and slots are threads
 
 
 def syntax_error(files: Mapping[str, str]) -> str | None:
@@ -10,7 +13,7 @@ def syntax_error(files: Mapping[str, str]) -> str | None:
         if not path.endswith(".py"):
             continue
         try:
-            with warnings.catch_warnings():
+            with _FILTERS, warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 compile(text.removeprefix("\ufeff"), path, "exec", dont_inherit=True)
         except SyntaxError as error:

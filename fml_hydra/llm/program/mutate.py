@@ -22,6 +22,9 @@ _FACTORS = (2.0, 0.5, 3.0, 1 / 3, 10.0, 0.1)
 _TENFOLD = 10
 """Integers up to here may grow tenfold; with larger ones that mostly makes a run slow."""
 
+_GUARD = 1e-6
+"""Numbers up to here keep a division or a logarithm safe; they, and as large ones, are no knobs."""
+
 
 @dataclass(frozen=True)
 class Mutation:
@@ -137,7 +140,7 @@ def _integers(value: int, direct: bool) -> list[str]:
 
 
 def _floats(value: float, name: str) -> list[str]:
-    if value == 0 or value > 1e6:
+    if not _GUARD < value < 1 / _GUARD:
         return []
     made = [value * factor for factor in _FACTORS]
     if value <= 1 and (_PROBABILITY.search(name.lower()) or 0.5 <= value < 1):

@@ -25,7 +25,8 @@ class Asked:
     files: Mapping[str, str]
     """Text of each file shown; empty when there is none, or none that can be read."""
     sections: Mapping[str, str]
-    """Text under each `## Heading` of the message that shows the files; the last one counts."""
+    """Text under each `## Heading` of the message that shows the files; the last one counts, and
+    an error or an idea only below the files."""
     whole_files: bool
     """Whether the answer must give whole files."""
     said: str
@@ -49,7 +50,7 @@ def read_request(request: Request) -> Asked:
     """What `request` shows and wants; never fails."""
     users = [message for message in request.messages if message.role == "user"]
     shown = next((m.content for m in reversed(users) if _FILE.search(m.content)), "")
-    sections = dict(_sections(shown or (users[-1].content if users else "")))
+    sections = _counted(list(_sections(shown or (users[-1].content if users else ""))))
     form = sections.get("Answer format", "")
     return Asked(
         files=_files(sections.get("Files", shown)),
@@ -62,6 +63,16 @@ def read_request(request: Request) -> Asked:
 
 def _last(messages: Sequence[Message], role: str) -> str:
     return next((m.content for m in reversed(messages) if m.role == role), "")
+
+
+def _counted(sections: list[tuple[str, str]]) -> dict[str, str]:
+    """The last section of each heading; a task's description may have an `## Error` of its own."""
+    names = [name for name, _ in sections]
+    files = len(names) - names[::-1].index("Files") if "Files" in names else 0
+    late = {"Error", "Idea"}
+    return {
+        name: body for at, (name, body) in enumerate(sections) if name not in late or at >= files
+    }
 
 
 def _sections(text: str) -> Iterator[tuple[str, str]]:

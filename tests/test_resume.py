@@ -1,0 +1,84 @@
+"""Kill -9 at every event of a run, start again: the result equals the uninterrupted run node by node."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from fml_hydra.calls import CallLog
+from fml_hydra.jsonl import JsonLines, read_records
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+AGENTS = {
+    "aide": ("agent=aide", "agent.policy.num_drafts=2"),
+    "ai_scientist": ("agent=ai_scientist", "agent.policy.num_ideas=2", "agent.policy.max_runs=2"),
+}
+
+
+def in_child(work) -> int:
+    """Run `work` in a forked process; its exit code, or minus the signal that killed it."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            work()
+        except BaseException:
+            os._exit(1)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def die_after(records: int) -> None:
+    """Let this process kill itself once it has written so many records, torn every other time."""
+    written = 0
+    append = JsonLines.append
+
+    def counting(self, record):
+        nonlocal written
+        append(self, record)
+        written += 1
+        if written == records:
+            if records % 2:
+                os.truncate(self.path, self.path.stat().st_size - 3)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    JsonLines.append = counting
+
+
+def events(folder: Path) -> int:
+    names = ("journal.jsonl", "calls.jsonl")
+    return sum(len(read_records(folder / name)[0]) for name in names)
+
+
+def outcomes(state) -> list[dict]:
+    return [node.outcome() for node in state.history()]
+
+
+@pytest.mark.parametrize("slots", [1, 2])
+@pytest.mark.parametrize("agent", AGENTS)
+def test_resumed_equals_uninterrupted_wherever_it_was_killed(agent, slots, cell, tmp_path):
+    overrides = (*AGENTS[agent], "budget.steps=4", "seed=5", f"slots={slots}")
+    whole = cell(*overrides, folder=tmp_path / "whole")
+    expected = whole.run()
+    total = events(whole.folder)
+    assert total > 12
+    for at in range(1, total + 1):
+        broken = cell(*overrides, folder=tmp_path / f"killed{at}")
+
+        def until_killed(broken=broken, at=at):
+            die_after(at)
+            broken.run()
+
+        assert in_child(until_killed) == -signal.SIGKILL
+        again = broken.run()
+        assert outcomes(again) == outcomes(expected), f"killed after event {at}"
+        assert again.test["value"] == expected.test["value"]
+        assert again.closed == expected.closed
+        assert spent(broken.folder) == spent(whole.folder), f"charged twice after event {at}"
+
+
+def spent(folder: Path) -> int:
+    calls = CallLog(folder / "calls.jsonl")
+    total = calls.spend().usage.total
+    calls.close()
+    return total
