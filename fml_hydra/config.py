@@ -93,6 +93,7 @@ def load_experiment(cfg: DictConfig, choices: Mapping[str, str] | None = None) -
 def _explained(error: InstantiationException, cfg: DictConfig, choices: Mapping[str, str]) -> str:
     text = str(error)
     key = text.rpartition("full_key: ")[2].strip() if "full_key: " in text else ""
+    key = key.replace("agent.prompts", "prompt", 1)  # where `prompts: ${prompt}` has it from
     cause = error.__cause__
     if isinstance(cause, ValidationError):
         return "; ".join(_one(dict(e), key, cfg, choices) for e in cause.errors())

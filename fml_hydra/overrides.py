@@ -213,8 +213,9 @@ def _explained(text: str, words: Sequence[str]) -> str:
     if match := re.search(r"Could not find '([\w/]+)/([^/']+)'", flat):
         group, name = match.groups()
         return f"{group}={name}: unknown; {_allowed(name, options(group.split('/')[0]))}"
-    if match := re.search(r"Key '(\S+)' is not in struct.*?full_key: (\S+)", flat):
-        return f"{match[2]}: unknown key; {_allowed(match[1], _siblings(match[2], words))}"
+    if match := re.search(r"Could not override '([^']+)'", flat):
+        key = match[1]
+        return f"{key}: unknown key; {_allowed(key.rpartition('.')[2], _siblings(key, words))}"
     return flat
 
 

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from fml_hydra.errors import FmlError, RunLocked
 from fml_hydra.journal import Folded, Journal
+from fml_hydra.jsonl import read_records
 from fml_hydra.overrides import compose_config
 from fml_hydra.runner import claimed
 from fml_hydra.tracking import Tracking
@@ -44,10 +45,16 @@ def _sync(folder: Path, tracking: Tracking, root: Path) -> str:
     if not state.header:
         return "has not begun"
     if state.test is None and state.paused is None:
-        journal = Journal(folder / "journal.jsonl")
-        journal.record("pause", reason="interrupted", detail="its process was killed")
-        state = journal.state
-        journal.close()
+        state = _put_down(folder / "journal.jsonl")
     delivery = Delivery(folder, tracking, root)
     delivery.send(state)
     return f"in MLflow as run {delivery.run_id}"
+
+
+def _put_down(path: Path) -> Folded:
+    """Write that a killed run is interrupted, as of its last event: it did not work since."""
+    when = read_records(path)[0][-1]["t"]
+    journal = Journal(path)
+    journal.record("pause", t=when, reason="interrupted", detail="its process was killed")
+    journal.close()
+    return journal.state

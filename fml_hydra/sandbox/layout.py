@@ -19,7 +19,14 @@ SCRATCH = ("/tmp", "/dev/shm")
 """Writable file systems in memory, each as large as the disk limit."""
 
 _ROOTS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
-_ETC = ("/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime")
+_ETC = (
+    "/etc/ld.so.cache",
+    "/etc/alternatives",
+    "/etc/localtime",
+    "/etc/passwd",  # names of users and of localhost: libraries ask for both
+    "/etc/group",
+    "/etc/hosts",
+)
 _PACKAGE = Path(__file__).resolve().parents[1]
 
 

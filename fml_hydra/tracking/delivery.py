@@ -1,51 +1,58 @@
 """Sending a run to MLflow from its folder: in order, each thing once, from wherever it stopped.
 
-What has arrived is kept in `mlflow.json` beside the journal. Before something is created there, the
-intent is written here; after a crash in between, MLflow is asked whether it exists already.
+What has arrived is kept in `mlflow.json` beside the journal. A process may die between a request and
+its receipt, so before it creates anything the first time it asks the store what is there already;
+all other requests may be repeated without harm. Not here: what is sent (content).
 """
 
-import csv
-import getpass
-import io
 import json
-from collections.abc import Iterator
+import shutil
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from omegaconf import OmegaConf
+from filelock import FileLock
 
+from fml_hydra.errors import InfraError
 from fml_hydra.journal import Folded, Node
 from fml_hydra.steps import step_folder, write_code
-from fml_hydra.summary import Summary, best_so_far, metric_of, summarize
-from fml_hydra.tracking.store import Tracking
+from fml_hydra.summary import Summary, metric_of, summarize
+from fml_hydra.tracking import content
+from fml_hydra.tracking.store import Store, Tracking
 from fml_hydra.tracking.tree import tree_svg
-from fml_hydra.usage import Spend
 
-PARAM_CHARS, TAG_CHARS = 6000, 8000
+if TYPE_CHECKING:
+    from mlflow.entities import Run
+
 BATCH = 100
 """MLflow's limit of params per request."""
-_CLOSED_AS = {"finished": "FINISHED", "interrupted": "KILLED", "infra": "FAILED"}
+PAGE = 1000
+"""Runs per page of a search."""
+OTHER_SENDER = 10.0
+"""Seconds to wait for another sender of the same run."""
+_CLOSED_AS = {"finished": "FINISHED", "interrupted": "KILLED"}
 
 
 @dataclass
 class Receipt:
     """What of a run has arrived in MLflow."""
 
-    uri: str = ""
-    experiment_id: str = ""
+    store: str = ""
+    """Address and experiment it was sent to."""
     run_id: str = ""
+    """The parent run; empty before it has arrived whole."""
     steps: list[int] = field(default_factory=list)
     """Ids of the nodes that have arrived whole."""
-    creating: int | None = None
-    """Node whose run may have been created already; -1 is the parent."""
-    closed: str = ""
-    """The run's status as last reported at its end."""
+    points: int = 0
+    """Points of the parent's curves that have arrived."""
+    status: str = ""
+    """The run's status as last reported, with the seconds worked until then."""
 
     @classmethod
-    def read(cls, path: Path) -> "Receipt":
-        """The receipt of a run; an empty one if nothing was sent yet."""
-        return cls(**json.loads(path.read_text())) if path.exists() else cls()
+    def read(cls, path: Path, store: str) -> "Receipt":
+        """The receipt of a run; an empty one if nothing was sent to this store the last time."""
+        receipt = cls(**json.loads(path.read_text())) if path.exists() else cls()
+        return receipt if receipt.store == store else cls(store)
 
     def write(self, path: Path) -> None:
         """Replace the file at once."""
@@ -58,209 +65,160 @@ class Delivery:
     """Sends one run's folder to one store."""
 
     def __init__(self, folder: Path, tracking: Tracking, root: Path) -> None:
-        self._folder = folder
+        self._folder, self._tracking, self._root = folder, tracking, root
         self._path = folder / "mlflow.json"
-        self._receipt = Receipt.read(self._path)
-        self._client, experiment_id = tracking.open(root)
-        address = tracking.address(root)
-        if self._receipt.uri not in {"", address}:
-            self._receipt = Receipt()  # another store than last time: send everything there
-        self._receipt.uri, self._receipt.experiment_id = address, experiment_id
+        self._receipt = Receipt()
+        self._opened: Store | None = None
+        self._children: dict[str, str] | None = None
+        """Run ids of the steps that are in the store, by step; None before it was asked."""
 
     @property
     def run_id(self) -> str:
-        """Id of the parent run; empty before it was created."""
+        """Id of the parent run; empty before it has arrived."""
         return self._receipt.run_id
 
     def send(self, state: Folded) -> None:
-        """Send what has not arrived yet."""
+        """Send what has not arrived yet; raises InfraError when the store does not take it."""
         if not state.header:
             return
-        summary = summarize(state)
-        self._parent(state, summary)
-        nodes = list(state.history())
-        curve = best_so_far(nodes, metric_of(state))
-        spent = Spend()
-        for node, best in zip(nodes, curve, strict=True):
-            spent += Spend(node.usage, node.cost, node.seconds_llm)
+        try:
+            with FileLock(self._folder / "mlflow.lock", timeout=OTHER_SENDER):
+                store = f"{self._tracking.address(self._root)} {self._tracking.experiment}"
+                self._receipt = Receipt.read(self._path, store)
+                self._send(state, summarize(state))
+        except Exception as error:
+            self._opened = self._children = None  # what is there must be asked again
+            raise InfraError(_first_line(error)) from error
+
+    def _send(self, state: Folded, summary: Summary) -> None:
+        if not self._receipt.run_id:
+            self._receipt.run_id = self._parent(state, summary)
+            self._keep()
+        for node in state.history():
             if node.id not in self._receipt.steps:
                 self._step(state, node)
-                self._point(state, nodes, node, best, spent)
                 self._receipt.steps.append(node.id)
-                self._receipt.creating = None
                 self._keep()
+        curves = content.points(state)
+        for position in range(self._receipt.points, len(curves)):
+            when = state.nodes[position].started
+            self._log(self._receipt.run_id, curves[position], when, position)
+            self._receipt.points = position + 1
+            self._keep()
         self._status(state, summary)
 
-    def _parent(self, state: Folded, summary: Summary) -> None:
-        if self._receipt.run_id:
-            return
-        header = state.header
-        tags = _common_tags(header) | {
-            "fml.kind": "run",
-            "fml.identity": header["identity"],
-            "fml.instance": header["instance"],
-            "fml.sweep": header["sweep"],
-            "fml.status": summary.status,
-            "fml.sandbox": header["sandbox"],
-            "fml.commit": header["commit"],
-            "mlflow.runName": " · ".join(
-                [header["task"], header["agent"], header["llm"], f"seed {header['seed']}"]
-            ),
-        }
-        wanted = f"tags.`fml.instance` = '{header['instance']}'"
-        self._receipt.run_id = self._create(-1, tags, _ms(header["started"]), wanted)
-        self._params()
-        self._log(
-            self._receipt.run_id,
-            {"baseline_val": summary.baseline_val, "baseline_test": summary.baseline_test},
-            header["started"],
-        )
-        self._keep()
+    @property
+    def _store(self) -> Store:
+        self._opened = self._opened or self._tracking.open(self._root)
+        return self._opened
 
-    def _params(self) -> None:
+    def _parent(self, state: Folded, summary: Summary) -> str:
+        """Create the parent run, or complete the one that is there; its id."""
+        header = state.header
+        found = self._search(f"tags.`fml.instance` = '{header['instance']}'")
+        known = found[0].data.params if found else {}
+        if found:
+            run_id = str(found[0].info.run_id)
+        else:
+            run_id = self._create(content.run_tags(header, summary), header["started"])
+            self._children = {}
+        self._params(run_id, known)
+        base = {"baseline_val": summary.baseline_val, "baseline_test": summary.baseline_test}
+        self._log(run_id, content.finite(base), header["started"])
+        return run_id
+
+    def _params(self, run_id: str, known: dict[str, str]) -> None:
+        """Send the params that are not there; MLflow refuses to change those that are."""
         from mlflow.entities import Param
 
-        config = OmegaConf.load(self._folder / "config.yaml")
-        flat = [(k, str(v)[:PARAM_CHARS]) for k, v in _flat(OmegaConf.to_container(config))]
-        for start in range(0, len(flat), BATCH):
-            params = [Param(k, v) for k, v in flat[start : start + BATCH]]
-            self._client.log_batch(self._receipt.run_id, params=params)
+        flat = content.params(self._folder / "config.yaml")
+        new = [Param(name, value) for name, value in flat.items() if name not in known]
+        for start in range(0, len(new), BATCH):
+            self._store.client.log_batch(run_id, params=new[start : start + BATCH])
 
     def _step(self, state: Folded, node: Node) -> None:
-        header = state.header
-        parents = ",".join(map(str, node.parents))
-        tags = _common_tags(header) | {
-            "fml.kind": "step",
-            "fml.identity": header["identity"],
-            "fml.sweep": header["sweep"],
-            "fml.step": str(node.id),
-            "fml.op": node.op,
-            "fml.parents": parents,
-            "fml.status": node.status,
-            "fml.sandbox": node.sandbox,
-            "mlflow.parentRunId": self._receipt.run_id,
-            "mlflow.runName": _step_name(node, metric_of(state).name),
-        }
-        if node.flags:
-            tags["fml.flags"] = "; ".join(node.flags)[:TAG_CHARS]
-        wanted = (
-            f"tags.`mlflow.parentRunId` = '{self._receipt.run_id}'"
-            f" and tags.`fml.step` = '{node.id}'"
-        )
-        run_id = self._create(node.id, tags, _ms(node.started), wanted)
-        numbers = {
-            **node.metrics,
-            "tokens": node.usage.total,
-            "tokens_input": node.usage.input,
-            "tokens_output": node.usage.output,
-            "seconds_llm": node.seconds_llm,
-            "seconds_exec": node.seconds_exec,
-        }
-        if node.cost is not None:
-            numbers["cost_usd"] = node.cost
+        tags = content.step_tags(state.header, node, metric_of(state), self._receipt.run_id)
+        run_id = self._child(node.id) or self._create(tags, node.started)
         ended = node.started + node.seconds_llm + node.seconds_exec
-        self._log(run_id, numbers, ended)
+        self._log(run_id, content.step_numbers(node), ended)
         folder = step_folder(self._folder, node.id)
         if folder.is_dir():
-            self._client.log_artifacts(run_id, str(folder))
-        status = "FINISHED" if node.ok else "FAILED"
-        self._client.set_terminated(run_id, status, _ms(ended))
+            self._store.client.log_artifacts(run_id, str(folder))
+        self._store.client.set_terminated(run_id, "FINISHED" if node.ok else "FAILED", _ms(ended))
 
-    def _point(
-        self, state: Folded, nodes: list[Node], node: Node, best: float | None, spent: Spend
-    ) -> None:
-        """One point of the parent's curves; spend is cumulative there."""
-        numbers: dict[str, float] = {
-            "tokens": spent.usage.total,
-            "seconds_llm": spent.seconds,
-            "seconds_exec": sum(n.seconds_exec for n in nodes if n.id <= node.id),
-        }
-        if node.ok and node.utility is not None:
-            numbers["val"] = metric_of(state).value(node.utility)
-        if best is not None:
-            numbers["best_val"] = best
-        if spent.cost is not None:
-            numbers["cost_usd"] = spent.cost
-        self._log(self._receipt.run_id, numbers, node.started, node.id)
+    def _child(self, node_id: int) -> str:
+        """Run id of a step that a dead process has begun to send; empty if there is none."""
+        if self._children is None:
+            runs = self._search(f"tags.`mlflow.parentRunId` = '{self._receipt.run_id}'")
+            self._children = {r.data.tags.get("fml.step", ""): str(r.info.run_id) for r in runs}
+        return self._children.get(str(node_id), "")
+
+    def _search(self, wanted: str) -> list["Run"]:
+        store, found, token = self._store, [], None
+        while True:
+            page = store.client.search_runs(
+                [store.experiment_id], wanted, max_results=PAGE, page_token=token
+            )
+            found += page
+            token = page.token
+            if not token:
+                return found
 
     def _status(self, state: Folded, summary: Summary) -> None:
-        if summary.status == self._receipt.closed:
+        running = summary.status == "running"
+        status = summary.status if running else f"{summary.status} {state.seconds:.3f}"
+        if status == self._receipt.status:
             return
-        run_id = self._receipt.run_id
-        self._client.set_tag(run_id, "fml.status", summary.status)
-        if summary.status == "running":
-            self._client.update_run(run_id, status="RUNNING")
+        if running:
+            self._store.client.set_tag(self._receipt.run_id, "fml.status", summary.status)
+            self._store.client.update_run(self._receipt.run_id, status="RUNNING")
         else:
             self._finish(state, summary)
-        self._receipt.closed = summary.status
+        self._receipt.status = status
         self._keep()
 
     def _finish(self, state: Folded, summary: Summary) -> None:
-        run_id, now = self._receipt.run_id, state.header["started"] + state.seconds
-        numbers = {
-            "test": summary.test,
-            "improvement": summary.improvement,
-            "normalized_improvement": summary.normalized_improvement,
-            "step_success_rate": summary.success_rate,
-            "step_completion_rate": summary.completion_rate,
-            "seconds": summary.seconds,
+        client, run_id = self._store.client, self._receipt.run_id
+        now = state.header["started"] + state.seconds
+        self._log(run_id, content.end_numbers(summary), now)
+        self._files(state)
+        tags = {
+            "fml.status": summary.status,
+            "fml.termination": summary.termination,
+            "mlflow.note.content": content.run_note(summary, metric_of(state)),
         }
-        self._log(run_id, {k: v for k, v in numbers.items() if v is not None}, now)
-        if summary.termination:
-            self._client.set_tag(run_id, "fml.termination", summary.termination)
+        for name, text in tags.items():
+            client.set_tag(run_id, name, content.cut(text, content.TAG_CHARS))
+        client.set_terminated(run_id, _CLOSED_AS.get(summary.status, "FAILED"), _ms(now))
+
+    def _files(self, state: Folded) -> None:
+        """Artifacts of the parent; the best code only when it can no longer be another."""
+        client, run_id, history = self._store.client, self._receipt.run_id, state.history()
         for name in ("journal.jsonl", "calls.jsonl", "config.yaml"):
             if (self._folder / name).exists():
-                self._client.log_artifact(run_id, str(self._folder / name))
-        nodes = list(state.history())
-        self._client.log_text(run_id, steps_csv(nodes), "steps.csv")
-        self._client.log_text(run_id, tree_svg(state), "tree.svg")
-        best = state.history().best()
-        if best:
+                client.log_artifact(run_id, str(self._folder / name))
+        client.log_text(run_id, content.steps_csv(history), "steps.csv")
+        client.log_text(run_id, tree_svg(state), "tree.svg")
+        best = history.best()
+        if best and state.closed:
+            shutil.rmtree(self._folder / "best", ignore_errors=True)
             write_code(self._folder / "best", best.snapshot, state.header["pristine"])
-            self._client.log_artifacts(run_id, str(self._folder / "best"), "best")
-        self._client.set_terminated(run_id, _CLOSED_AS.get(summary.status, "FAILED"), _ms(now))
+            client.log_artifacts(run_id, str(self._folder / "best"), "best")
 
-    def _create(self, what: int, tags: dict[str, str], start: int, wanted: str) -> str:
-        """Create a run once: if we died while creating it, it may be there already."""
-        found: list[Any] = []
-        if self._receipt.creating == what:
-            found = self._client.search_runs([self._receipt.experiment_id], wanted, max_results=1)
-        self._receipt.creating = what
-        self._keep()
-        if found:
-            return str(found[0].info.run_id)
-        created = self._client.create_run(
-            self._receipt.experiment_id, start, tags, tags["mlflow.runName"]
-        )
+    def _create(self, tags: dict[str, str], start: float) -> str:
+        tags = {name: content.cut(text, content.TAG_CHARS) for name, text in tags.items()}
+        name = content.cut(tags.pop("mlflow.runName"), content.NAME_CHARS)
+        created = self._store.client.create_run(self._store.experiment_id, _ms(start), tags, name)
         return str(created.info.run_id)
 
-    def _log(self, run_id: str, numbers: dict[str, Any], when: float, step: int = 0) -> None:
+    def _log(self, run_id: str, numbers: dict[str, float], when: float, step: int = 0) -> None:
         from mlflow.entities import Metric
 
-        metrics = [Metric(k, float(v), _ms(when), step) for k, v in numbers.items()]
-        self._client.log_batch(run_id, metrics=metrics)
+        metrics = [Metric(name, value, _ms(when), step) for name, value in numbers.items()]
+        self._store.client.log_batch(run_id, metrics=metrics)
 
     def _keep(self) -> None:
         self._receipt.write(self._path)
-
-
-def steps_csv(nodes: list[Node]) -> str:
-    """One row per step, for people and spreadsheets."""
-    names = sorted({name for node in nodes for name in node.metrics})
-    columns = ["step", "op", "parents", "status", "utility", *names, "tokens", "cost_usd"]
-    columns += ["seconds_llm", "seconds_exec", "sandbox", "flags", "plan"]
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    for n in nodes:
-        values = [n.metrics.get(name, "") for name in names]
-        cost = "" if n.cost is None else n.cost
-        parents = " ".join(map(str, n.parents))
-        utility = "" if n.utility is None else n.utility
-        row = [n.id, n.op, parents, n.status, utility, *values, n.usage.total, cost]
-        flags = "; ".join(n.flags)
-        writer.writerow([*row, n.seconds_llm, n.seconds_exec, n.sandbox, flags, n.plan])
-    return text.getvalue()
 
 
 def check_reachable(tracking: Tracking, root: Path) -> str:
@@ -268,40 +226,12 @@ def check_reachable(tracking: Tracking, root: Path) -> str:
     try:
         tracking.open(root)
     except Exception as error:  # noqa: BLE001  # whatever a store's driver raises
-        return str(error).splitlines()[0] if str(error) else type(error).__name__
+        return _first_line(error)
     return ""
 
 
-def _common_tags(header: dict[str, Any]) -> dict[str, str]:
-    tags = {f"fml.{k}": str(header[k]) for k in ("task", "agent", "llm", "seed")}
-    return tags | {
-        "mlflow.user": _user(),
-        "mlflow.source.name": "fml_hydra",
-        "mlflow.source.type": "LOCAL",
-    }
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):
-        return "unknown"
-
-
-def _step_name(node: Node, metric: str) -> str:
-    origin = f" of {', '.join(map(str, node.parents))}" if node.parents else ""
-    result = f"{metric} {node.metrics[metric]:.4g}" if node.ok else node.status
-    return f"{node.id:02d} {node.op}{origin} · {result}"
-
-
-def _flat(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            yield from _flat(inner, f"{prefix}{key}.")
-    elif isinstance(value, list):
-        yield prefix[:-1], json.dumps(value)
-    else:
-        yield prefix[:-1], value
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def _ms(seconds: float) -> int:

@@ -9,6 +9,7 @@ import threading
 import time
 from pathlib import Path
 
+from fml_hydra.errors import FmlError
 from fml_hydra.journal import Folded
 from fml_hydra.tracking.delivery import Delivery
 from fml_hydra.tracking.store import Tracking
@@ -24,10 +25,9 @@ class MlflowSink:
     """An observer that keeps MLflow up to date."""
 
     def __init__(self, folder: Path, tracking: Tracking, root: Path) -> None:
-        self._folder, self._tracking, self._root = folder, tracking, root
+        self._folder = folder
+        self._delivery = Delivery(folder, tracking, root)
         self._wake, self._over = threading.Event(), threading.Event()
-        self._delivery: Delivery | None = None
-        self._sent = -1
         self.problem = ""
         """Why the newest attempt failed; empty when everything has arrived."""
         self._thread = threading.Thread(target=self._follow, name="mlflow", daemon=True)
@@ -48,21 +48,22 @@ class MlflowSink:
         return "the store is slow" if self._thread.is_alive() else self.problem
 
     def _follow(self) -> None:
-        tried = 0.0
-        while not self._over.is_set():
+        tried = float("-inf")
+        while True:
             self._wake.wait()
             self._wake.clear()
-            if self.problem and not self._over.is_set() and time.monotonic() - tried < PATIENCE:
-                continue
-            tried = time.monotonic()
-            self._attempt()
+            last = self._over.is_set()  # before the attempt: what came later would not be in it
+            if last or not self.problem or time.monotonic() - tried >= PATIENCE:
+                tried = time.monotonic()
+                self._attempt()
+            if last:
+                return
 
     def _attempt(self) -> None:
         try:
-            if self._delivery is None:
-                self._delivery = Delivery(self._folder, self._tracking, self._root)
             self._delivery.send(Folded.read(self._folder / "journal.jsonl"))
             self.problem = ""
-        except Exception as error:  # noqa: BLE001  # whatever a store's driver raises; kept for later
-            self.problem = (str(error).splitlines() or [type(error).__name__])[0]
-            log.warning("MLflow: not delivered, will be tried again: %s", self.problem)
+        except (FmlError, OSError) as error:
+            self.problem = str(error)
+            log.warning("MLflow: not delivered, will be tried again: %s", error)
+            log.debug("details", exc_info=True)

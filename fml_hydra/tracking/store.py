@@ -2,6 +2,8 @@
 
 import os
 import sqlite3
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass as plain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +20,18 @@ _DEFAULTS = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",  # the default of seven blocks for minutes
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
     "MLFLOW_LOGGING_LEVEL": "WARNING",
+    "MLFLOW_DISABLE_TELEMETRY": "true",  # a run talks to its store and to nobody else
 }
+
+
+@plain(frozen=True)
+class Store:
+    """A store that answers."""
+
+    client: "MlflowClient"
+    """Talks to it."""
+    experiment_id: str
+    """Where runs are created."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -43,32 +56,58 @@ class Tracking:
         """Whether the store is the database below `root`."""
         return self.address(root) == f"sqlite:///{root.absolute()}/mlflow.db"
 
-    def open(self, root: Path) -> tuple["MlflowClient", str]:
-        """A client and the experiment's id; creates store and experiment the first time.
+    def open(self, root: Path) -> Store:
+        """The store; creates it and its experiment the first time.
 
         Several processes may call this at once: four of them on a fresh database would crash in its
-        migration, so they take turns.
+        migration, so they take turns. Raises whatever the store's driver raises.
         """
         for name, value in _DEFAULTS.items():
             os.environ.setdefault(name, value)
         from mlflow import MlflowClient  # two to three seconds
 
         root.mkdir(parents=True, exist_ok=True)
-        with FileLock(root / "mlflow.lock"):
-            client = MlflowClient(tracking_uri=self.address(root))
-            found = client.get_experiment_by_name(self.experiment)
-            if found is None:
-                place = f"file://{root.absolute()}/artifacts" if self.is_local(root) else None
-                experiment_id = client.create_experiment(self.experiment, artifact_location=place)
-            else:
-                experiment_id = found.experiment_id
+        with self._turn(root):
             if self.is_local(root):
-                _write_ahead(root / "mlflow.db")
-        return client, str(experiment_id)
+                _create(root / "mlflow.db")
+            client = MlflowClient(tracking_uri=self.address(root))
+            place = f"file://{root.absolute()}/artifacts" if self.is_local(root) else None
+            return Store(client, _experiment(client, self.experiment, place))
+
+    def _turn(self, root: Path) -> AbstractContextManager[object]:
+        """A server lets its clients in one by one; they must not wait for each other's timeouts."""
+        if self.address(root).startswith("http"):
+            return nullcontext()
+        return FileLock(root / "mlflow.lock")
 
 
-def _write_ahead(database: Path) -> None:
-    """WAL lets one process write while others read, and is twice as fast; it sticks to the file."""
-    with sqlite3.connect(database) as connection:
-        connection.execute("PRAGMA journal_mode=WAL")
+def _experiment(client: "MlflowClient", name: str, place: str | None) -> str:
+    from mlflow.exceptions import MlflowException
+
+    found = client.get_experiment_by_name(name)
+    if found is None:
+        try:
+            return client.create_experiment(name, artifact_location=place)
+        except MlflowException:
+            found = client.get_experiment_by_name(name)  # another client may have been faster
+            if found is None:
+                raise
+    return str(found.experiment_id)
+
+
+def _create(database: Path) -> None:
+    """Create a database beside its place and move it there: killed half way, it would be useless.
+
+    WAL lets one process write while others read, and is twice as fast; it sticks to the file.
+    """
+    if database.exists():
+        return
+    from mlflow import MlflowClient
+
+    partial = database.with_suffix(".part")
+    partial.unlink(missing_ok=True)
+    MlflowClient(tracking_uri=f"sqlite:///{partial.absolute()}").search_experiments(max_results=1)
+    connection = sqlite3.connect(partial)
+    connection.execute("PRAGMA journal_mode=WAL")
     connection.close()
+    partial.replace(database)

@@ -10,10 +10,10 @@ LIMIT = 1e6  # far beyond any effect of the data (tens); keeps the averages fini
 
 
 def grade(outputs: Path, answers: Path) -> dict[str, float]:
-    """Mean over replicates of three errors, in units of the outcome (its noise has sd 1); lower is better.
+    """Three errors, averaged over replicates, in units of the outcome (its noise has sd 1).
 
-    `mae`: mean absolute error of the individual effects, the primary metric. `pehe`: their root mean
-    squared error. `ate_error`: absolute error of the average effect of the graded units.
+    `mae`: mean absolute error of the individual effects, the primary metric, lower is better.
+    `pehe`: their root mean squared error. `ate_error`: absolute error of the average effect of the graded units.
     Raises InvalidOutput when outputs/effects.npz is not one effect per unit and replicate.
     """
     with np.load(answers / "answers.npz") as truth:

@@ -1,8 +1,8 @@
 """Builds the causality data once: IHDP covariates and treatment with simulated outcomes.
 
-Response surface B of Hill (2011, "Bayesian nonparametric modeling for causal inference", section 4.1)
-on the real covariates of the Infant Health and Development Program. All units share one split; each
-replicate draws its own surface and outcome noise. Not for use by candidates: it knows the true effects.
+Response surface B of Hill (2011, "Bayesian nonparametric modeling for causal inference", JCGS
+20(1)) on the real covariates of the Infant Health and Development Program. All replicates share one
+split of the units; each draws its own surface and noise. Not for candidates: it knows the effects.
 """
 
 from pathlib import Path
@@ -13,7 +13,13 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 CONTINUOUS = ("bw", "b.head", "preterm", "birth.o", "nnhealth", "momage")
-NOT_COVARIATES = ("treat", "momwhite", "momblack", "momhisp", "site8")  # site8 is the reference site
+NOT_COVARIATES = ("treat", "momwhite", "momblack", "momhisp", "site8")  # site8: reference site
+    "treat",
+    "momwhite",
+    "momblack",
+    "momhisp",
+    "site8",
+)  # site8 is the reference site
 REPLICATES = 5
 N_VAL, N_TEST = 125, 125
 EFFECT_ON_TREATED = 4.0
@@ -43,7 +49,7 @@ def prepare(sources: dict[str, Path], out: Path) -> None:
 def read_covariates(path: Path) -> tuple[Array, NDArray[np.int64]]:
     """Standardised covariates (747, 25) and treatment (747,) of the observational subset.
 
-    Hill makes the randomised trial observational by leaving out treated children of non-white mothers.
+    Hill makes the trial observational by leaving out treated children of non-white mothers.
     """
     with path.open() as file:
         names = file.readline().strip().split(",")

@@ -147,3 +147,9 @@ def test_conda_keeps_other_environments_out(tmp_path: Path) -> None:
 def test_targets_must_be_absolute(strong: Bench, tmp_path: Path, target: str) -> None:
     with pytest.raises(SandboxError, match="not an absolute path"):
         strong.run(["true"], mounts=[Mount(tmp_path, target)])
+
+
+def test_libraries_find_our_user_and_localhost(strong: Bench) -> None:
+    script = "import os, pwd, socket; pwd.getpwuid(os.getuid()); socket.gethostbyname('localhost')"
+    done = strong.python(script)
+    assert done.code == 0, done.stderr

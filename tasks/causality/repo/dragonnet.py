@@ -53,7 +53,7 @@ def outcome_head(n_inputs: int, width: int) -> nn.Sequential:
 
 
 class DragonNet(nn.Module):
-    """Shared representation with three heads: outcome under control, under treatment, propensity."""
+    """Shared representation with three heads: outcome without and with treatment, propensity."""
 
     def __init__(self, n_inputs: int) -> None:
         super().__init__()
@@ -99,5 +99,4 @@ def total_loss(model: DragonNet, x: Tensor, t: Tensor, y: Tensor) -> Tensor:
     prediction = model(x)
     loss = outcome_loss(prediction, t, y)
     loss = loss + LOSS["propensity"] * propensity_loss(prediction, t)
-    loss = loss + LOSS["targeted"] * targeted_loss(prediction, model.epsilon, t, y)
-    return loss
+    return loss + LOSS["targeted"] * targeted_loss(prediction, model.epsilon, t, y)

@@ -1,7 +1,7 @@
 """Adam (Kingma & Ba 2015) with L2 weight decay (protected).
 
-torch.optim.Adam does the same and may be used instead, but importing torch.optim's machinery takes a
-second, a quarter of a whole run here.
+torch.optim.Adam computes the same and may be used instead, but making one imports PyTorch's
+compiler, which takes about as long as importing PyTorch itself.
 """
 
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from torch import nn
 
 
 class Adam:
-    """Adam on all parameters at once; weight decay is added to the gradients, as in torch.optim.Adam."""
+    """Adam on all parameters at once; weight decay is added to the gradients, as in PyTorch."""
 
     def __init__(
         self,

@@ -1,0 +1,167 @@
+"""`python -m fml_hydra` as a user types it: real processes, a real MLflow store."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from filelock import FileLock
+
+from fml_hydra.journal import Folded
+from fml_hydra.status import read_statuses
+
+STEPS = 3
+
+
+def fml(*words: str, cwd: Path, timeout: float = 240, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "fml_hydra", *words],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+        env={**os.environ, "COLUMNS": "200", **env},
+    )
+
+
+def sweep(words, *extra: str) -> list[str]:
+    return ["-m", *words("agent=aide,ai_scientist", f"budget.steps={STEPS}", *extra)]
+
+
+def runs_of(root: Path) -> list[Folded]:
+    return [Folded.read(p) for p in sorted((root / "runs").glob("*/journal.jsonl"))]
+
+
+def statuses(root: Path, name: str):
+    return read_statuses(root / "sweeps" / name / "cells")
+
+
+@pytest.mark.parametrize("words", [["--help"], ["--cfg", "job", "task=fairness"]])
+def test_looking_at_the_configuration_imports_nothing_heavy(words, tmp_path):
+    command = [sys.executable, "-X", "importtime", "-m", "fml_hydra", *words]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    imported = set(re.findall(r"\|\s+([\w.]+)$", done.stderr, re.M))
+    assert "hydra" in imported
+    assert not {"mlflow", "torch", "pandas", "sklearn", "transformers", "git", "pydantic"} & imported
+    assert "agent" in done.stdout
+
+
+def test_a_sweep_from_start_to_finish_then_skipped_then_afresh(words, tmp_path):
+    root = tmp_path / "mlruns"
+    done = fml(*sweep(words, "sweep=first", "tracking=none"), cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("finished") >= 2
+    assert f"{STEPS}/{STEPS}" in done.stdout
+    assert {s.header["agent"] for s in runs_of(root)} == {"aide", "ai_scientist"}
+    before = [list(s.history()) for s in runs_of(root)]
+
+    again = fml(*sweep(words, "sweep=second", "tracking=none"), cwd=tmp_path)
+    assert again.returncode == 0
+    assert [c.state for c in statuses(root, "second")] == ["skipped", "skipped"]
+    assert [list(s.history()) for s in runs_of(root)] == before
+
+    afresh = fml(*sweep(words, "sweep=third", "tracking=none", "resume=never"), cwd=tmp_path)
+    assert afresh.returncode == 0
+    assert [c.state for c in statuses(root, "third")] == ["finished", "finished"]
+    assert len(runs_of(root)) == 4, "the earlier runs are kept beside the new ones"
+
+
+def test_one_failing_cell_does_not_stop_the_others(words, tmp_path, toy):
+    bad = tmp_path / "own" / "task" / "bad.yaml"
+    bad.parent.mkdir(parents=True)
+    text = (toy / "conf/task/toy.yaml").read_text()
+    bad.write_text(text.replace("name: toy\n", "name: bad\n").replace("{data} {out}", "{out} {data}"))
+    (tmp_path / "own" / "task" / "toy.yaml").write_text(text)
+    argv = sweep(words, "sweep=s", "tracking=none", "task=bad,toy")
+    argv[argv.index("--config-dir") + 1] = str(tmp_path / "own")
+    argv.remove("task=toy")
+    done = fml(*argv, cwd=tmp_path)
+    assert done.returncode == 1
+    by_task = {(c.task, c.agent): c for c in statuses(tmp_path / "mlruns", "s")}
+    assert by_task["toy", "aide"].state == "finished"
+    assert by_task["bad", "aide"].state == "failed"
+    assert "the baseline does not run on val (crash" in by_task["bad", "aide"].message
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_configuration_errors_are_one_line_and_exit_code_2(words, tmp_path):
+    done = fml(*words("agent=aid"), cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: agent=aid: unknown; did you mean aide?")
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "mlruns").exists()
+
+
+def test_no_git_is_one_line(words, tmp_path):
+    done = fml(*words(), cwd=tmp_path, PATH="/nonexistent", GIT_PYTHON_GIT_EXECUTABLE="/none")
+    assert done.returncode == 2
+    assert done.stderr == "error: git is not on PATH; install git and start again\n"
+
+
+def test_the_same_run_started_twice_at_once(words, tmp_path):
+    root = tmp_path / "mlruns"
+    argv = words("budget.steps=2", "tracking=none", "sweep=s")
+    first = fml(*argv, cwd=tmp_path)
+    assert first.returncode == 0
+    folder = next((root / "runs").iterdir())
+    with FileLock(folder / "lock"):
+        second = fml(*words("budget.steps=2", "tracking=none", "sweep=t"), cwd=tmp_path)
+    assert second.returncode == 1
+    assert "is being worked on by another process" in statuses(root, "t")[0].message
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_is_put_down_and_gone_on_with(words, tmp_path, number):
+    root = tmp_path / "mlruns"
+    argv = words("budget.steps=200", "tracking=none", "sweep=s")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "fml_hydra", *argv], cwd=tmp_path, stdout=subprocess.PIPE, text=True
+    )
+    deadline = time.monotonic() + 60
+    while not any(s.nodes for s in runs_of(root)) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    process.send_signal(number)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 130, output
+    assert "The same command goes on from here" in output
+    (state,) = runs_of(root)
+    assert state.paused["reason"] == "interrupted"
+    assert 0 < len(state.nodes) < 200
+
+
+def test_an_agent_and_a_task_from_outside_the_project(words, tmp_path, toy):
+    own = tmp_path / "mine"
+    own.mkdir()
+    (own / "my_agents.py").write_text(
+        "from dataclasses import dataclass\n"
+        "from fml_hydra.journal import Action\n\n\n"
+        "@dataclass(frozen=True)\n"
+        "class Always:\n"
+        "    op: str\n\n"
+        "    def propose(self, history, k, rng, advisor):\n"
+        "        return [Action(self.op)]\n"
+    )
+    (own / "conf" / "agent").mkdir(parents=True)
+    (own / "conf" / "agent" / "always.yaml").write_text(
+        "_target_: fml_hydra.agents.base.SearchAgent\n"
+        "name: always\n"
+        "prompts: ${prompt}\n"
+        "policy: {_target_: my_agents.Always, op: draft}\n"
+        "operators:\n"
+        "  draft: {instruction: draft, memory: good}\n"
+    )
+    (own / "conf" / "task").mkdir()
+    shutil.copy(toy / "conf" / "task" / "toy.yaml", own / "conf" / "task")
+    argv = words("agent=always", "budget.steps=2", "tracking=none")
+    argv[1] = str(own / "conf")
+    done = fml(*argv, cwd=tmp_path, PYTHONPATH=str(own))
+    assert done.returncode == 0, done.stdout + done.stderr
+    (state,) = runs_of(tmp_path / "mlruns")
+    assert [n.op for n in state.history()] == ["draft", "draft"]
+    assert state.header["agent"] == "always"
