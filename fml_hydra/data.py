@@ -148,7 +148,7 @@ def _run_script(script: Path, raw: Mapping[str, Path], out: Path) -> None:
     job = {"sources": {k: str(v) for k, v in raw.items()}, "out": str(out)}
     child = Path(__file__).with_name("trusted.py")
     done = subprocess.run(
-        [sys.executable, "-I", str(child), "prepare", str(script)],
+        [sys.executable, "-I", str(child), "prepare", str(script), "0"],
         input=json.dumps(job),
         capture_output=True,
         text=True,

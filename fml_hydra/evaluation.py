@@ -15,6 +15,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import BinaryIO
 
 from fml_hydra.data import Prepared, installed_copies
 from fml_hydra.errors import InvalidOutput, TaskError
@@ -28,8 +29,16 @@ FEEDBACK_CHARS = 2500
 """How much of the head, and of the tail, of an error is kept as feedback."""
 OUTPUT_BYTES = 256 * 2**20
 """Largest output file that is taken."""
-GRADING_SECONDS = 120
-_OFFLINE = ("Name or service not known", "Network is unreachable", "name resolution")
+GRADING_SECONDS = 120.0
+"""How long grade.py may take."""
+GRADING_MB = 4096
+"""Memory grade.py may use."""
+_OFFLINE = (
+    "Name or service not known",
+    "Network is unreachable",
+    "name resolution",
+    "Failed to resolve",
+)
 
 
 @dataclass(frozen=True)
@@ -54,6 +63,8 @@ class Outcome:
     """Level it ran under."""
     outputs: str = ""
     """Hash of the graded outputs."""
+    flags: tuple[str, ...] = ()
+    """Suspicions with their evidence; never a verdict."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +113,7 @@ class Evaluator:
         """Run and grade the pinned commit with `files` written over it.
 
         Raises InfraError or SandboxError when it is our fault, TaskError when the task's own grader
-        is broken.
+        is broken: it cannot be loaded, or fails on the outputs of the baseline.
         """
         with self.workspace.slot(self._slots, files) as slot, _Grader(self.task.grader) as grader:
             ran = self._run_commands(slot, split)
@@ -161,13 +172,11 @@ class Evaluator:
             return "crash", _join(f"exit code {completed.code}", completed.stderr)
         return "ok", ""
 
-    def _judge(self, ran: _Ran, verdict: dict[str, object], outputs: str, split: Split) -> Outcome:
-        level = self.sandbox.level
-        if "metrics" not in verdict:
-            reason = str(verdict.get("invalid", ""))
-            return ran.outcome(level, status="invalid", feedback=reason, outputs=outputs)
-        metrics = {k: float(v) for k, v in dict(verdict["metrics"]).items()}  # type: ignore[call-overload]
-        if reason := self._broken(metrics, split):
+    def _judge(self, ran: _Ran, verdict: "_Verdict", outputs: str, split: Split) -> Outcome:
+        level, metrics = self.sandbox.level, verdict.metrics
+        if why := verdict.broken or ("" if verdict.invalid else self._unnamed(metrics)):
+            return self._ungraded(ran, why, outputs, split)
+        if reason := verdict.invalid or self._broken(metrics, split):
             finite = {k: v for k, v in metrics.items() if math.isfinite(v)}
             return ran.outcome(
                 level, status="invalid", feedback=reason, metrics=finite, outputs=outputs
@@ -178,15 +187,39 @@ class Evaluator:
             utility=self.task.metric.utility(metrics[self.task.metric.name]),
             feedback=self.metric_line(metrics, split),
             outputs=outputs,
+            flags=self._perfect(metrics),
         )
 
-    def _broken(self, metrics: Mapping[str, float], split: Split) -> str:
+    def _ungraded(self, ran: _Ran, why: str, outputs: str, split: Split) -> Outcome:
+        """The grader failed: on the baseline's outputs it is at fault, on later ones they are.
+
+        Or else any candidate could end a run. It is not told why: that could quote hidden labels.
+        """
+        if split not in self.baseline:
+            raise TaskError(f"{self.task.grader}: {why}")
+        return ran.outcome(
+            self.sandbox.level,
+            status="invalid",
+            feedback="the outputs cannot be graded: their form is not that of the baseline's",
+            outputs=outputs,
+            flags=(f"grade.py failed on the outputs: {why}",),
+        )
+
+    def _unnamed(self, metrics: Mapping[str, float]) -> str:
         primary = self.task.metric.name
-        if primary not in metrics:
-            raise TaskError(
-                f"{self.task.grader}: grade() gave no {primary!r} (it gave {', '.join(metrics)}); "
-                "correct it or `metric.name` in the task's YAML"
-            )
+        return (
+            ""
+            if primary in metrics
+            else f"grade() gave no {primary!r} (it gave {', '.join(metrics)}); "
+            "correct it or `metric.name` in the task's YAML"
+        )
+
+    def _perfect(self, metrics: Mapping[str, float]) -> tuple[str, ...]:
+        metric = self.task.metric
+        best = metrics[metric.name] == metric.best
+        return (f"{metric.name} is exactly the best possible, {metric.best:g}",) if best else ()
+
+    def _broken(self, metrics: Mapping[str, float], split: Split) -> str:
         if odd := [f"{k} = {v}" for k, v in metrics.items() if not math.isfinite(v)]:
             return f"not a finite number: {', '.join(odd)}"
         reference = self.baseline.get(split, metrics)  # the baseline satisfies itself
@@ -207,6 +240,18 @@ class MissingOutput(InvalidOutput):
     """A declared output was not written."""
 
 
+@dataclass(frozen=True)
+class _Verdict:
+    """What the grader said; at most one of the fields is filled."""
+
+    metrics: dict[str, float] = field(default_factory=dict)
+    """All metrics."""
+    invalid: str = ""
+    """Why it refused the outputs."""
+    broken: str = ""
+    """How it failed itself."""
+
+
 class _Grader:
     """A fresh interpreter, started while the candidate trains so that grading need not wait."""
 
@@ -214,7 +259,7 @@ class _Grader:
         self._script = script
         child = Path(__file__).with_name("trusted.py")
         self._process = subprocess.Popen(
-            [sys.executable, "-I", str(child), "grade", str(script)],
+            [sys.executable, "-I", str(child), "grade", str(script), str(GRADING_MB)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -229,20 +274,21 @@ class _Grader:
         self._process.kill()
         self._process.communicate()
 
-    def grade(self, outputs: Path, answers: Path) -> dict[str, object]:
-        """The grader's answer; raises TaskError when grade.py itself is broken."""
+    def grade(self, outputs: Path, answers: Path) -> _Verdict:
+        """The grader's answer; raises TaskError when grade.py cannot even be loaded."""
         job = {"outputs": str(outputs), "answers": str(answers)}
         try:
             stdout, stderr = self._process.communicate(json.dumps(job), timeout=GRADING_SECONDS)
         except subprocess.TimeoutExpired:
-            raise TaskError(f"{self._script}: took over {GRADING_SECONDS} s to grade") from None
-        if self._process.returncode:
+            return _Verdict(broken=f"grade() took over {GRADING_SECONDS:g} s")
+        if self._process.returncode > 0:
             last = (stderr.strip().splitlines() or ["no message"])[-1]
             raise TaskError(f"{self._script}: {last}")
-        answer: dict[str, object] = json.loads(stdout)
-        if "broken" in answer:
-            raise TaskError(f"{self._script}: {answer['broken']}")
-        return answer
+        if not stdout:
+            return _Verdict(broken=f"grade() died (exit code {self._process.returncode})")
+        answer = json.loads(stdout)
+        metrics = {k: float(v) for k, v in answer.get("metrics", {}).items()}
+        return _Verdict(metrics, answer.get("invalid", ""), answer.get("broken", ""))
 
 
 def _exposed(slot: Slot, part: str, source: Path) -> Mount:
@@ -277,24 +323,32 @@ def _collect(slot: Slot, names: Sequence[str]) -> str:
 
 
 def _copy_plain(folder: Path, name: str, copy: Path) -> None:
+    try:
+        source = _opened(folder, name)
+    except (FileNotFoundError, NotADirectoryError):
+        raise MissingOutput(f"the commands ended without writing {name}") from None
+    except PermissionError:
+        raise InvalidOutput(f"{name}: its permissions do not let it be read") from None
+    with source, copy.open("wb") as file:
+        shutil.copyfileobj(source, file, 2**20)
+
+
+def _opened(folder: Path, name: str) -> BinaryIO:
     path = folder / name
     if any(p.is_symlink() for p in (path, *path.parents) if p.is_relative_to(folder)):
         raise InvalidOutput(f"{name}: a symbolic link is not accepted as an output")
-    try:
-        info = path.stat(follow_symlinks=False)
-    except FileNotFoundError:
-        raise MissingOutput(f"the commands ended without writing {name}") from None
+    info = path.stat(follow_symlinks=False)
     if not stat.S_ISREG(info.st_mode):
         raise InvalidOutput(f"{name}: not a regular file")
     if info.st_size > OUTPUT_BYTES:
         raise InvalidOutput(f"{name}: {info.st_size} bytes, more than {OUTPUT_BYTES}")
-    shutil.copyfile(path, copy, follow_symlinks=False)
+    return path.open("rb")
 
 
 def _join(reason: str, stderr: str) -> str:
     text = stderr.strip()
-    if len(text) > 2 * FEEDBACK_CHARS:
-        text = f"{text[:FEEDBACK_CHARS]}\n[...]\n{text[-FEEDBACK_CHARS:]}"
     if any(sign in text for sign in _OFFLINE):
         reason += " (the sandbox has no network)"
+    if len(text) > 2 * FEEDBACK_CHARS:
+        text = f"{text[:FEEDBACK_CHARS]}\n[...]\n{text[-FEEDBACK_CHARS:]}"
     return f"{reason}\n{text}" if text else reason

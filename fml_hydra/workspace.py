@@ -4,7 +4,10 @@ Every slot is an export of one commit without history, remotes or `.git`. Not he
 in a slot (evaluation), or what an edit may touch (session).
 """
 
+import logging
+import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -21,6 +24,7 @@ try:
 except ImportError as error:  # GitPython looks for the git program when it is imported
     raise ConfigError("git is not on PATH; install git and start again") from error
 
+log = logging.getLogger(__name__)
 _CLEAN = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_TERMINAL_PROMPT": "0"}
 _WHEN = "946684800 +0000"  # a fixed date makes the same files the same commit everywhere
 _WHO = git.Actor("fml_hydra", "fml_hydra@localhost")
@@ -69,7 +73,7 @@ class Workspace:
         """The pinned commit."""
         with tempfile.TemporaryDirectory() as scratch:
             self.export(Path(scratch))
-            self._pristine = {name: file_hash(Path(scratch) / name) for name in protected}
+            self._pristine = {name: _facts(Path(scratch), name) for name in protected}
 
     @classmethod
     def open(cls, folder: Path, protected: tuple[str, ...], cache: Path) -> "Workspace":
@@ -101,26 +105,55 @@ class Workspace:
                 folder.mkdir()
             self.export(slot.repo)
             for name, text in files.items():
-                (slot.repo / name).write_text(text, newline="")
+                (slot.repo / name).write_text(text, encoding="utf-8", newline="")
             yield slot
         except OSError as error:
             raise InfraError(f"slot {slot.root}: {error.strerror or error}") from error
         finally:
-            shutil.rmtree(slot.root, ignore_errors=True)
+            remove_tree(slot.root)
 
     def touched(self, slot: Slot) -> list[str]:
-        """Protected files that are not, byte for byte and as plain files, those of the commit."""
-        return [
-            name
-            for name, pristine in self._pristine.items()
-            if _is_replaced(slot.repo, name) or file_hash(slot.repo / name) != pristine
-        ]
+        """Protected files that are not plain files with the commit's very bytes and permissions."""
+        return [name for name, facts in self._pristine.items() if _facts(slot.repo, name) != facts]
 
 
-def _is_replaced(repo: Path, name: str) -> bool:
+def remove_tree(folder: Path) -> None:
+    """Delete a folder whatever a candidate made of it: closed, or deeper than a path can be long.
+
+    What cannot be deleted all the same is left behind with a warning.
+    """
+    try:
+        if folder.exists():
+            _flatten(folder)
+    except OSError as error:
+        log.warning("%s could not be deleted: %s", folder, error.strerror or error)
+
+
+def _flatten(folder: Path) -> None:
+    """Delete level by level, every folder first moved up to `folder`: no recursion, short paths."""
+    moved = 0
+    pending = [folder]
+    while pending:
+        current = pending.pop()
+        for entry in list(os.scandir(current)):
+            if not entry.is_dir(follow_symlinks=False):
+                os.unlink(entry)  # noqa: PTH108  # a million Path objects are not free
+                continue
+            moved += 1
+            Path(entry).chmod(0o700)  # a closed folder can be neither moved nor read
+            pending.append(Path(entry).rename(folder.parent / f"{folder.name}.{moved}"))
+        current.rmdir()
+
+
+def _facts(repo: Path, name: str) -> tuple[str, int] | None:
+    """Hash and permissions of a plain file; None if it is anything else, or behind a link."""
     path = repo / name
-    links = any(p.is_symlink() for p in (path, *path.parents) if p.is_relative_to(repo))
-    return links or not path.is_file()
+    try:
+        if any(p.is_symlink() for p in (path, *path.parents) if p.is_relative_to(repo)):
+            return None
+        return (file_hash(path), stat.S_IMODE(path.stat().st_mode)) if path.is_file() else None
+    except PermissionError:  # closed by the candidate
+        return None
 
 
 def _pin(folder: Path, home: Path) -> None:

@@ -1,8 +1,8 @@
 """Sending a run to MLflow from its folder: in order, each thing once, from wherever it stopped.
 
-What has arrived is kept in `mlflow.json` beside the journal. A process may die between a request and
-its receipt, so before it creates anything the first time it asks the store what is there already;
-all other requests may be repeated without harm. Not here: what is sent (content).
+What has arrived is kept in `mlflow.json` beside the journal. A process may die between a request
+and its receipt, so before it creates anything the first time it asks the store what is there; all
+other requests may be repeated without harm. Not here: what is sent (content).
 """
 
 import json
@@ -154,7 +154,8 @@ class Delivery:
         return self._children.get(str(node_id), "")
 
     def _search(self, wanted: str) -> list["Run"]:
-        store, found, token = self._store, [], None
+        store, token = self._store, None
+        found: list[Run] = []
         while True:
             page = store.client.search_runs(
                 [store.experiment_id], wanted, max_results=PAGE, page_token=token

@@ -13,7 +13,7 @@ def grade(outputs: Path, answers: Path) -> dict[str, float]:
     """Three errors, averaged over replicates, in units of the outcome (its noise has sd 1).
 
     `mae`: mean absolute error of the individual effects, the primary metric, lower is better.
-    `pehe`: their root mean squared error. `ate_error`: absolute error of the average effect of the graded units.
+    `pehe`: their root mean squared error. `ate_error`: absolute error of their average.
     Raises InvalidOutput when outputs/effects.npz is not one effect per unit and replicate.
     """
     with np.load(answers / "answers.npz") as truth:

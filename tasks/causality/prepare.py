@@ -14,12 +14,6 @@ Array = NDArray[np.float64]
 
 CONTINUOUS = ("bw", "b.head", "preterm", "birth.o", "nnhealth", "momage")
 NOT_COVARIATES = ("treat", "momwhite", "momblack", "momhisp", "site8")  # site8: reference site
-    "treat",
-    "momwhite",
-    "momblack",
-    "momhisp",
-    "site8",
-)  # site8 is the reference site
 REPLICATES = 5
 N_VAL, N_TEST = 125, 125
 EFFECT_ON_TREATED = 4.0

@@ -1,4 +1,4 @@
-"""V-REx with averaged weights, larger minibatches and longer training.
+"""V-REx with averaged weights and longer training.
 
 Risk extrapolation (Krueger et al. 2021, arXiv 2003.00688) leaves the last iterate noisy: predictions
 come from the mean of the weights of the last steps, as in SWAD (Cha et al. 2021, arXiv 2102.08604).
@@ -15,7 +15,7 @@ HPARAMS = {
     "learning_rate": 0.003,
     "l2": 0.0002,
     "steps": 150,
-    "batch_size": 512,
+    "batch_size": 256,
     "penalty_weight": 10000.0,
     "warmup_steps": 40,
     "averaging_from": 80,
