@@ -78,5 +78,6 @@ def _key(evaluator: Evaluator) -> str:
     task: TaskSpec = evaluator.task
     commands = [[c.run, *c.data] for c in task.commands]
     seeds = [task.seeds.val, task.seeds.test]
+    grading = [task.metric.name, task.outputs, evaluator.data.sha256]
     place = [evaluator.sandbox.level, task.threads, versions()]
-    return value_hash([task.content_hash(), commands, seeds, place])[:16]
+    return value_hash([task.content_hash(), commands, seeds, grading, place])[:16]

@@ -6,9 +6,10 @@ paid) instead of asking again. Not here: what is asked (operators) and who answe
 
 import threading
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
+from fml_hydra.errors import InfraError
 from fml_hydra.hashing import text_hash
 from fml_hydra.jsonl import JsonLines, Record
 from fml_hydra.llm.base import LLM, Message, Reply, Request
@@ -21,6 +22,7 @@ class CallLog:
     def __init__(self, path: Path) -> None:
         self._lines = JsonLines(path)
         self._lock = threading.Lock()
+        self._closed = False
         self._known = {(r["key"], r["request"]): r for r in self._lines.records}
 
     def ask(self, llm: LLM, key: str, request: Request) -> Reply:
@@ -31,7 +33,10 @@ class CallLog:
         if record is not None:
             return _reply(record)
         reply = llm.complete(request)
+        reply = replace(reply, text=_utf8(reply.text))
         with self._lock:
+            if self._closed:
+                raise InfraError("the run was put down while it waited for a reply")
             self._keep(key, asked, request, reply)
         return reply
 
@@ -41,8 +46,10 @@ class CallLog:
             return _total(r for r in self._lines.records if r["key"].startswith(prefix))
 
     def close(self) -> None:
-        """Let go of the file."""
-        self._lines.close()
+        """Let go of the file; a call that is still under way gets an InfraError."""
+        with self._lock:
+            self._closed = True
+            self._lines.close()
 
     def _keep(self, key: str, asked: str, request: Request, reply: Reply) -> None:
         record: Record = {
@@ -66,6 +73,11 @@ def request_hash(request: Request) -> str:
 def as_messages(record: Record) -> tuple[Message, ...]:
     """The conversation of a recorded call."""
     return tuple(Message(**m) for m in record["messages"])
+
+
+def _utf8(text: str) -> str:
+    """Half an emoji, where a provider cuts a reply off, can be written nowhere: it becomes `?`."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _reply(record: Record) -> Reply:

@@ -111,15 +111,10 @@ def installed_copies(sources: Mapping[str, Source]) -> list[Path]:
     found = []
     for origin in (o for s in sources.values() for o in s.origins):
         if origin.kind == "installed":
-            found.append(_installed(origin))
-        elif origin.kind == "archive":
-            top, _, rest = origin.member.partition("/")
-            spec = importlib.util.find_spec(top) if top.isidentifier() else None
-            found += (
-                [Path(p) / rest for p in (spec.submodule_search_locations or []) if spec]
-                if spec
-                else []
-            )
+            found.append(_in_package(origin.package, origin.file))
+        elif origin.kind == "archive":  # where its wheel would have put it
+            package, _, file = origin.member.partition("/")
+            found.append(_in_package(package, file))
     return [path for path in found if path is not None and path.exists()]
 
 
@@ -130,18 +125,20 @@ def _build(
     for name, source in sources.items():
         raw[name], provenance[name] = fetch(name, source, cache, report)
     report(f"preparing {script.parent.name}")
-    with tempfile.TemporaryDirectory(dir=home.parent) as scratch:
-        out = Path(scratch) / "data"
-        out.mkdir()
+    scratch = home.with_suffix(".part")
+    for folder in (home, scratch):  # left over from a kill
+        shutil.rmtree(folder, ignore_errors=True)
+    out = scratch / "data"
+    out.mkdir(parents=True)
+    try:
         _run_script(script, raw, out)
         if missing := [part for part in PARTS if not (out / part).is_dir()]:
             raise DataError(f"{script}: did not write {', '.join(missing)}")
         done = {"sha256": tree_hash(out), "provenance": provenance}
-        (Path(scratch) / "done.json").write_text(json.dumps(done))
-        shutil.rmtree(home, ignore_errors=True)
-        home.mkdir()
-        out.rename(home / "data")
-        (Path(scratch) / "done.json").rename(home / "done.json")
+        (scratch / "done.json").write_text(json.dumps(done))
+        scratch.rename(home)  # all of it at once
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _run_script(script: Path, raw: Mapping[str, Path], out: Path) -> None:
@@ -155,9 +152,8 @@ def _run_script(script: Path, raw: Mapping[str, Path], out: Path) -> None:
         check=False,
     )
     if done.returncode:
-        raise DataError(
-            f"{script}: failed: {done.stderr.strip().splitlines()[-1:] or 'no message'}"
-        )
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        raise DataError(f"{script}: failed: {last}")
 
 
 def fetch(
@@ -186,9 +182,10 @@ def fetch(
 
 def _keep(path: Path, kept: Path) -> None:
     kept.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=kept.parent, delete=False) as partial:
-        partial.write(path.read_bytes())
-    Path(partial.name).replace(kept)
+    with tempfile.TemporaryDirectory(dir=kept.parent) as scratch:
+        copy = Path(scratch) / "raw"
+        shutil.copyfile(path, copy)  # a temporary file would be closed to other users of the cache
+        copy.replace(kept)
 
 
 def _obtain(origin: Origin, scratch: Path) -> Path:
@@ -196,16 +193,20 @@ def _obtain(origin: Origin, scratch: Path) -> Path:
         return _from_archive(origin, scratch)
     if origin.kind == "url":
         return _from_url(origin, scratch)
-    path = _installed(origin) if origin.kind == "installed" else Path(origin.file).expanduser()
+    inside = origin.kind == "installed"
+    path = _in_package(origin.package, origin.file) if inside else Path(origin.file).expanduser()
     if path is None or not path.is_file():
         raise DataError("not there")
     return path
 
 
-def _installed(origin: Origin) -> Path | None:
-    spec = importlib.util.find_spec(origin.package)
+def _in_package(package: str, file: str) -> Path | None:
+    try:
+        spec = importlib.util.find_spec(package)
+    except (ImportError, ValueError):  # no such parent package, or no name of a package
+        return None
     places = (spec.submodule_search_locations or []) if spec else []
-    return next((Path(place) / origin.file for place in places), None)
+    return next((Path(place) / file for place in places), None)
 
 
 def _from_archive(origin: Origin, scratch: Path) -> Path:

@@ -104,7 +104,7 @@ class Evaluator:
         self.sandbox = sandbox
         self.baseline: dict[Split, dict[str, float]] = {}
         """Baseline metrics by split, for constraints and feedback; set once they are measured."""
-        self._data = data
+        self.data = data
         self._slots = slots
         self._policy = policy
         self._hidden = installed_copies(task.sources)
@@ -125,7 +125,7 @@ class Evaluator:
                 missing = isinstance(error, MissingOutput)
                 status = "no_metric" if missing else "invalid"
                 return ran.outcome(self.sandbox.level, status=status, feedback=str(error))
-            verdict = grader.grade(slot.graded, self._data.answers(split))
+            verdict = grader.grade(slot.graded, self.data.answers(split))
             return self._judge(ran, verdict, handed_in, split)
 
     def _run_commands(self, slot: Slot, split: Split) -> _Ran:
@@ -141,7 +141,7 @@ class Evaluator:
         return _Ran(tuple(done), "ok", "")
 
     def _run(self, slot: Slot, command: Command, split: Split, seconds: float) -> Completed:
-        parts = [_exposed(slot, part, self._data.inputs(part, split)) for part in command.data]
+        parts = [_exposed(slot, part, self.data.inputs(part, split)) for part in command.data]
         own = [
             Mount(slot.repo, "/task/repo", writable=True),
             Mount(slot.out, "/task/out", writable=True),

@@ -8,7 +8,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -16,7 +16,8 @@ from pydantic import PositiveInt
 from pydantic.dataclasses import dataclass as checked
 
 from fml_hydra.calls import CallLog
-from fml_hydra.errors import BudgetExhausted, InfraError
+from fml_hydra.edits import syntax_error
+from fml_hydra.errors import BudgetExhausted, InfraError, SandboxError
 from fml_hydra.evaluation import Outcome
 from fml_hydra.hashing import text_hash
 from fml_hydra.journal import REFUSED, Action, Batch, History, Journal, Node, Status
@@ -158,6 +159,7 @@ class Session:
         self._llm = llm
         self._observers = observers
         self._lock = threading.Lock()
+        self._interrupted = False
 
     @property
     def history(self) -> History:
@@ -170,7 +172,8 @@ class Session:
         if len(nodes) >= (1 + UNCHARGED_LIMIT) * self.budget.steps:
             return 0
         free = frozenset() if self.budget.charge_failed_edits else REFUSED
-        return max(0, self.budget.steps - sum(n.status not in free for n in nodes))
+        charged = sum(n.status not in free or bool(n.sandbox) for n in nodes)  # what ran is charged
+        return max(0, self.budget.steps - charged)
 
     def check_budget(self) -> None:
         """Raise BudgetExhausted when anything is spent."""
@@ -209,11 +212,21 @@ class Session:
             self.check_budget()
             self.journal.propose(Batch(len(self.history), tuple(actions)))
         self.doing(" + ".join(action.op for _, action in state.pending()))
-        _all_at_once([self._turn(i, action, maker) for i, action in state.pending()])
+        try:
+            _all_at_once([self._turn(i, action, maker) for i, action in state.pending()])
+        except KeyboardInterrupt:
+            with self._lock:  # the other slots' threads cannot be stopped, but write nothing more
+                self._interrupted = True
+            raise
 
     def evaluate(self, action: Action, candidate: Candidate) -> Node:
-        """One step with a candidate that the agent made itself."""
-        self.run_batch([action], _Ready(candidate))
+        """One step with a candidate that the agent made itself; refused like any other.
+
+        A batch that is pending from before a crash is given up: its candidate is known no more.
+        """
+        self.check_budget()
+        self.journal.propose(Batch(len(self.history), (action,)))
+        self.run_batch([], _Ready(candidate))
         return self.journal.state.nodes[max(self.journal.state.nodes)]
 
     def tell(self) -> None:
@@ -234,23 +247,45 @@ class Session:
 
     def _step(self, turn: Turn, maker: Maker) -> None:
         started = time.time()
-        candidate = maker.make(turn)
+        candidate = self._checked(turn, maker.make(turn))
         if candidate.refused:
             outcome = Outcome(candidate.refused, feedback=candidate.reason)
         else:
             outcome = self._evaluated(candidate.files)
         analysis = maker.reflect(turn, candidate, outcome)
         with self._lock:
+            if self._interrupted:
+                return
             node = self._node(turn, candidate, outcome, analysis, started)
             self._files.write(node, candidate.prompt, candidate.reply, outcome)
             self.journal.commit(node)
             self.tell()
 
+    def _checked(self, turn: Turn, candidate: Candidate) -> Candidate:
+        """The candidate with only the files that differ, refused if it need not be tried."""
+        if candidate.refused:
+            return candidate
+        pristine = self.brief.files
+        files = {k: v for k, v in candidate.files.items() if v != pristine.get(k)}
+        parents = turn.action.parents
+        before = turn.history[parents[0]].snapshot if parents else {}
+        if outside := sorted(set(files) - set(pristine)):
+            # never written anywhere: the name may lead out of the slot
+            reason = f"may not be edited or created: {', '.join(outside)}"
+            return replace(candidate, files={}, refused="protected", reason=reason)
+        if files == before:
+            reason = "The edit changes nothing: every file is as it was."
+            return replace(candidate, files=files, refused="noop", reason=reason)
+        if wrong := syntax_error(files):
+            reason = f"The edited file does not compile: {wrong}"
+            return replace(candidate, files=files, refused="syntax", reason=reason)
+        return replace(candidate, files=files)
+
     def _evaluated(self, files: Mapping[str, str]) -> Outcome:
         for _ in range(INFRA_RETRIES):
             try:
                 return self._evaluator.evaluate(files, "val")
-            except InfraError as error:
+            except (InfraError, SandboxError) as error:
                 log.warning("evaluation failed through no fault of the agent, again: %s", error)
         return self._evaluator.evaluate(files, "val")
 
@@ -282,18 +317,18 @@ class Session:
             started=started,
             sandbox=outcome.sandbox,
             outputs=outcome.outputs,
-            flags=self._flags(outcome),
+            flags=(*outcome.flags, *self._twins(turn, candidate, outcome)),
         )
 
-    def _flags(self, outcome: Outcome) -> tuple[str, ...]:
+    def _twins(self, turn: Turn, candidate: Candidate, outcome: Outcome) -> list[str]:
+        """Equal outputs of unequal code; the own batch is left out, whose order is chance."""
         if not outcome.outputs:
-            return ()
-        header = self.journal.state.header
-        nodes = self.journal.state.nodes.values()
-        twins = [f"step {n.id}" for n in nodes if n.outputs == outcome.outputs]
-        if header.get("baseline_outputs") == outcome.outputs:
+            return []
+        same = [n for n in turn.history if n.outputs == outcome.outputs]
+        twins = [f"step {n.id}" for n in same if n.snapshot != candidate.files]
+        if candidate.files and self.journal.state.header.get("baseline_outputs") == outcome.outputs:
             twins.insert(0, "the baseline")
-        return (f"outputs identical to {twins[0]}, although the code differs",) if twins else ()
+        return [f"outputs identical to {twin}, although the code differs" for twin in twins[:1]]
 
     def _check_spend(self) -> None:
         if self.budget.tokens is None and self.budget.dollars is None:

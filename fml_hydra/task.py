@@ -4,6 +4,7 @@ The definition comes from `conf/task/<name>.yaml`, the files from `tasks/<name>/
 task is run (workspace, evaluation).
 """
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Literal
@@ -18,6 +19,8 @@ from fml_hydra.knobs import STRICT
 from fml_hydra.metric import Metric
 
 Split = Literal["val", "test"]
+PLACEHOLDERS = ("python", "data", "out", "seed")
+"""What a command may hold in braces."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -168,6 +171,10 @@ class TaskSpec:
         for kind, names in (("targets", self.targets), ("protected", self.protected)):
             for name in names:
                 self._check_name(kind, name)
+        for name in self.outputs:
+            self._check_inside("outputs", name)
+        for command in self.commands:
+            self._check_command(command.run)
         if both := sorted(set(self.targets) & set(self.protected)):
             raise TaskError(
                 f"task {self.name}: {', '.join(both)} is both a target and protected; "
@@ -176,10 +183,25 @@ class TaskSpec:
         if not self.targets or not self.commands or not self.outputs:
             raise TaskError(f"task {self.name}: targets, commands and outputs must not be empty")
 
-    def _check_name(self, kind: str, name: str) -> None:
+    def _check_command(self, run: str) -> None:
+        try:
+            words = [word.format(**dict.fromkeys(PLACEHOLDERS, "x")) for word in shlex.split(run)]
+        except (KeyError, IndexError, ValueError, AttributeError) as error:
+            known = ", ".join(f"{{{name}}}" for name in PLACEHOLDERS)
+            raise TaskError(
+                f"task {self.name}: commands: {run!r} cannot be read ({error}); it may hold {known}"
+            ) from error
+        if not words:
+            raise TaskError(f"task {self.name}: commands: one of them is empty")
+
+    def _check_inside(self, kind: str, name: str) -> None:
         pure = PurePosixPath(name)
         if pure.is_absolute() or ".." in pure.parts:
-            raise TaskError(f"task {self.name}: {kind}: {name!r} must lie inside the repository")
+            where = "{out}" if kind == "outputs" else "the repository"
+            raise TaskError(f"task {self.name}: {kind}: {name!r} must lie inside {where}")
+
+    def _check_name(self, kind: str, name: str) -> None:
+        self._check_inside(kind, name)
         if not (self.repo / name).is_file():
             raise TaskError(
                 f"task {self.name}: {kind}: {name!r} does not exist in {self.repo}; "

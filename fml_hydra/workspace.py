@@ -124,25 +124,44 @@ def remove_tree(folder: Path) -> None:
     """
     try:
         if folder.exists():
-            _flatten(folder)
+            _delete(folder)
     except OSError as error:
         log.warning("%s could not be deleted: %s", folder, error.strerror or error)
 
 
-def _flatten(folder: Path) -> None:
-    """Delete level by level, every folder first moved up to `folder`: no recursion, short paths."""
-    moved = 0
-    pending = [folder]
-    while pending:
-        current = pending.pop()
-        for entry in list(os.scandir(current)):
-            if not entry.is_dir(follow_symlinks=False):
-                os.unlink(entry)  # noqa: PTH108  # a million Path objects are not free
-                continue
-            moved += 1
-            Path(entry).chmod(0o700)  # a closed folder can be neither moved nor read
-            pending.append(Path(entry).rename(folder.parent / f"{folder.name}.{moved}"))
-        current.rmdir()
+def _delete(folder: Path) -> None:
+    """Delete with one open folder at a time: no recursion, and no path longer than a name."""
+    here = os.open(folder, os.O_RDONLY)
+    try:
+        trail = [_cleared(here)]
+        while trail:
+            if trail[-1]:
+                here = _entered(here, trail[-1][-1])
+                trail.append(_cleared(here))
+            else:
+                trail.pop()
+                here = _entered(here, "..")
+                os.rmdir((trail[-1].pop() if trail else folder.name), dir_fd=here)
+    finally:
+        os.close(here)
+
+
+def _cleared(here: int) -> list[str]:
+    """Delete the files of an open folder; returns its folders, opened up."""
+    entries = list(os.scandir(here))
+    folders = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+    for name in {entry.name for entry in entries}.difference(folders):
+        os.unlink(name, dir_fd=here)
+    for name in folders:
+        os.chmod(name, 0o700, dir_fd=here)  # noqa: PTH101  # pathlib knows no dir_fd
+    return folders
+
+
+def _entered(here: int, name: str) -> int:
+    """Go on to another folder, closing `here`."""
+    there = os.open(name, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=here)
+    os.close(here)
+    return there
 
 
 def _facts(repo: Path, name: str) -> tuple[str, int] | None:

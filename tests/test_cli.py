@@ -18,7 +18,9 @@ from fml_hydra.status import read_statuses
 STEPS = 3
 
 
-def fml(*words: str, cwd: Path, timeout: float = 240, **env: str) -> subprocess.CompletedProcess[str]:
+def fml(
+    *words: str, cwd: Path, timeout: float = 240, **env: str
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "fml_hydra", *words],
         cwd=cwd,
@@ -48,7 +50,9 @@ def test_looking_at_the_configuration_imports_nothing_heavy(words, tmp_path):
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     imported = set(re.findall(r"\|\s+([\w.]+)$", done.stderr, re.M))
     assert "hydra" in imported
-    assert not {"mlflow", "torch", "pandas", "sklearn", "transformers", "git", "pydantic"} & imported
+    assert (
+        not {"mlflow", "torch", "pandas", "sklearn", "transformers", "git", "pydantic"} & imported
+    )
     assert "agent" in done.stdout
 
 
@@ -76,7 +80,9 @@ def test_one_failing_cell_does_not_stop_the_others(words, tmp_path, toy):
     bad = tmp_path / "own" / "task" / "bad.yaml"
     bad.parent.mkdir(parents=True)
     text = (toy / "conf/task/toy.yaml").read_text()
-    bad.write_text(text.replace("name: toy\n", "name: bad\n").replace("{data} {out}", "{out} {data}"))
+    bad.write_text(
+        text.replace("name: toy\n", "name: bad\n").replace("{data} {out}", "{out} {data}")
+    )
     (tmp_path / "own" / "task" / "toy.yaml").write_text(text)
     argv = sweep(words, "sweep=s", "tracking=none", "task=bad,toy")
     argv[argv.index("--config-dir") + 1] = str(tmp_path / "own")

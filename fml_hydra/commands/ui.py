@@ -1,8 +1,9 @@
-"""`python -m fml_hydra ui`: the MLflow UI on the store the runs went to."""
+"""`python -m fml_hydra ui`: the MLflow UI on the store the runs went to. Not for remote servers."""
 
-import subprocess
+import os
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 from rich.console import Console
 
@@ -11,30 +12,35 @@ from fml_hydra.overrides import compose_config
 from fml_hydra.tracking import Tracking
 
 HOST, PORT = "127.0.0.1", 5000
+_QUIET = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "MLFLOW_DISABLE_TELEMETRY": "true"}
+"""Nothing here needs MLflow's job runner, and nobody else needs to hear of it."""
 
 
 def main(argv: list[str]) -> int:
-    """Start the UI and stay until it is stopped; `port=5001` and overrides are understood."""
+    """Become the UI; `port=5001` and overrides are understood. Returns when it is elsewhere."""
     port = next((a.partition("=")[2] for a in argv if a.startswith("port=")), str(PORT))
     if not port.isdigit():
         raise ConfigError(f"port={port}: not a number")
     cfg = compose_config([a for a in argv if not a.startswith("port=")])
     tracking = Tracking(cfg.tracking.uri, cfg.tracking.experiment)
     root = Path(cfg.root).absolute()
-    console = Console()
     if not tracking.on:
         raise ConfigError("tracking=none: there is no MLflow store to look at")
-    if not tracking.is_local(root):
-        console.print(f"The runs are on {tracking.address(root)}: open that address in a browser.")
-        return 0
+    if tracking.is_local(root):
+        _serve(root, tracking, port)
+    Console().print(f"The runs are on {tracking.address(root)}: open that address in a browser.")
+    return 0
+
+
+def _serve(root: Path, tracking: Tracking, port: str) -> NoReturn:
+    """Put the server in our place, so that whoever stops us stops it."""
     if not (root / "mlflow.db").exists():
         raise ConfigError(
             f"{root}/mlflow.db does not exist; run something first, or name its root="
         )
-    console.print(f"MLflow on http://{HOST}:{port} (stop with Ctrl-C)", highlight=False)
-    command = [sys.executable, "-m", "mlflow", "ui", "--host", HOST, "--port", port]
+    Console().print(f"MLflow on http://{HOST}:{port} (stop with Ctrl-C)", highlight=False)
+    sys.stdout.flush()
+    command = [sys.executable, "-m", "mlflow", "server", "--host", HOST, "--port", port]
+    command += ["--workers", "1"]  # up sooner than the usual four, and enough for one person
     command += ["--backend-store-uri", tracking.address(root)]
-    try:
-        return subprocess.run(command, check=False).returncode
-    except KeyboardInterrupt:
-        return 0
+    os.execve(sys.executable, command, _QUIET | os.environ)

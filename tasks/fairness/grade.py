@@ -1,17 +1,20 @@
 """Grade predictions on COMPAS: fairness between two groups, and accuracy.
 
-Trusted; runs outside the sandbox and never imports the candidate's code. Not for deciding whether an
-accuracy is acceptable: that constraint is in the task's YAML.
+Trusted; runs outside the sandbox and never imports the candidate's code. Not for deciding whether
+an accuracy is acceptable: that constraint is in the task's YAML.
 """
 
 from pathlib import Path
 
 import numpy as np
 
-from fml_hydra.errors import InvalidOutput
 from fml_hydra.outputs import Spec, align, load_npz
 
 REPLICATES = 20
+"""Models whose predictions one evaluation hands in; the same number as in repo/config.py."""
+
+_ID = Spec(shape=(None,), kind="i")
+_BINARY = Spec(shape=(None,), kind="i", low=0, high=1)
 
 
 def grade(outputs: Path, answers: Path) -> dict[str, float]:
@@ -36,20 +39,16 @@ def score(predicted: np.ndarray, label: np.ndarray, group: np.ndarray) -> dict[s
     |d_0 + d_1| / 2, the absolute value of the average odds difference (AIF360's definition), and
     average_abs_odds is (|d_0| + |d_1|) / 2, which cannot be lowered by letting the two cancel.
     """
-    gaps = [rate(predicted, label, group, 0, k) - rate(predicted, label, group, 1, k) for k in (0, 1)]
+    first, second = rates(predicted, label, group, 0), rates(predicted, label, group, 1)
+    gaps = first - second
     return {
-        "abs_aod": abs(gaps[0] + gaps[1]) / 2,
+        "abs_aod": float(abs(gaps.mean())),
         "accuracy": float(np.mean(predicted == label)),
-        "average_abs_odds": (abs(gaps[0]) + abs(gaps[1])) / 2,
+        "average_abs_odds": float(abs(gaps).mean()),
     }
 
 
-def rate(
-    predicted: np.ndarray, label: np.ndarray, group: np.ndarray, which: int, outcome: int
-) -> float:
-    """Share predicted 1 among the rows of a group with a given true label."""
-    return float(np.mean(predicted[(group == which) & (label == outcome)]))
-
-
-_ID = Spec(shape=(None,), kind="i")
-_BINARY = Spec(shape=(None,), kind="i", low=0, high=1)
+def rates(predicted: np.ndarray, label: np.ndarray, group: np.ndarray, which: int) -> np.ndarray:
+    """Shares predicted 1 in group `which`, among true labels 0 and among true labels 1, (2,)."""
+    own = group == which
+    return np.array([predicted[own & (label == outcome)].mean() for outcome in (0, 1)])

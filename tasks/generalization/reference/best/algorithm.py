@@ -1,7 +1,8 @@
 """V-REx with averaged weights and longer training.
 
-Risk extrapolation (Krueger et al. 2021, arXiv 2003.00688) leaves the last iterate noisy: predictions
-come from the mean of the weights of the last steps, as in SWAD (Cha et al. 2021, arXiv 2102.08604).
+Risk extrapolation (Krueger et al. 2021, arXiv 2003.00688) leaves the last iterate noisy, so
+predictions come from the mean of the weights of the last steps, as in SWAD (Cha et al. 2021, arXiv
+2102.08604).
 """
 
 import torch
