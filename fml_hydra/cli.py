@@ -5,9 +5,12 @@ Exit codes: 0 all well, 1 a run failed, 2 the configuration is wrong, 130 interr
 
 import importlib
 import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from signal import SIGINT, SIGTERM
+from types import FrameType
 
 import hydra
 from omegaconf import DictConfig
@@ -70,12 +73,8 @@ def _run(words: list[str]) -> int:
     root, sweep = Path(plan.config.root), str(plan.config.sweep)
     folder = cells_folder(root, sweep)
     console = Console(width=None if sys.stdout.isatty() else 200)
-    interrupted = False
     with Progress(folder, plan.cells, console):
-        try:
-            _hydra(line.argv())
-        except KeyboardInterrupt:
-            interrupted = True
+        interrupted = _run_hydra(line.argv(), folder)
     cells = read_statuses(folder)
     console.print(results(cells))
     _say_where(console, plan.config, root)
@@ -84,6 +83,25 @@ def _run(words: list[str]) -> int:
         return 130
     well = len(cells) == plan.cells and all(c.state in {"finished", "skipped"} for c in cells)
     return 0 if well else 1
+
+
+def _run_hydra(argv: Sequence[str], folder: Path) -> bool:
+    """Run the cells; whether that was interrupted."""
+    from fml_hydra.sweep import put_down_all
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        put_down_all(folder)
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, interrupt) for number in (SIGINT, SIGTERM)}
+    try:
+        _hydra(argv)
+    except KeyboardInterrupt:
+        return True
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    return False
 
 
 def _say_where(console: Console, config: DictConfig, root: Path) -> None:

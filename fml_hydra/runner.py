@@ -28,13 +28,16 @@ from fml_hydra.session import Observer, Session
 from fml_hydra.task import Brief
 from fml_hydra.workspace import Workspace
 
+CLAIM_SECONDS = 10.0
+"""How long to wait for a process that is just putting the run down."""
+
 
 @contextmanager
 def claimed(folder: Path) -> Iterator[None]:
     """Hold the run for this process alone; raises RunLocked when another one works on it."""
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        with FileLock(folder / "lock", timeout=0):
+        with FileLock(folder / "lock", timeout=CLAIM_SECONDS):
             yield
     except Timeout:
         raise RunLocked(f"{folder.name} is being worked on by another process") from None

@@ -17,7 +17,7 @@ from pydantic.dataclasses import dataclass as checked
 
 from fml_hydra.calls import CallLog
 from fml_hydra.edits import syntax_error
-from fml_hydra.errors import BudgetExhausted, InfraError, SandboxError
+from fml_hydra.errors import BudgetExhausted, ConfigError, InfraError, SandboxError
 from fml_hydra.evaluation import Outcome
 from fml_hydra.hashing import text_hash
 from fml_hydra.journal import REFUSED, Action, Batch, History, Journal, Node, Status
@@ -184,7 +184,10 @@ class Session:
         self._check_spend()
 
     def ask(self, key: str, purpose: Purpose, messages: Sequence[Message]) -> Reply:
-        """One LLM call under a name of its own; `Asker` gives the names."""
+        """One LLM call under a name of its own; `Asker` gives the names.
+
+        Raises BudgetExhausted, InfraError, or ConfigError for a limit that cannot be kept.
+        """
         self._check_spend()
         seed = int(text_hash(f"{self.seed}:{key}")[:8], 16)
         return self._calls.ask(self._llm, key, Request(tuple(messages), purpose, seed))
@@ -336,7 +339,14 @@ class Session:
         spend = self._calls.spend()
         if self.budget.tokens is not None and spend.usage.total >= self.budget.tokens:
             raise BudgetExhausted("tokens")
-        if self.budget.dollars is not None and (spend.cost or 0.0) >= self.budget.dollars:
+        if self.budget.dollars is None:
+            return
+        if spend.cost is None:
+            raise ConfigError(
+                f"budget.dollars cannot be kept: the price of {self._llm.name} is not known; "
+                "give it a price or limit budget.tokens"
+            )
+        if spend.cost >= self.budget.dollars:
             raise BudgetExhausted("dollars")
 
 
@@ -373,7 +383,10 @@ def _all_at_once(work: Sequence[Callable[[], None]]) -> None:
         except Exception as error:  # noqa: BLE001  # raised again below, in the caller's thread
             failures.append(error)
 
-    threads = [threading.Thread(target=guarded, args=(w,), daemon=True) for w in work]
+    threads = [
+        threading.Thread(target=guarded, args=(w,), name=f"slot {i}", daemon=True)
+        for i, w in enumerate(work)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:

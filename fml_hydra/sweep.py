@@ -1,6 +1,7 @@
 """The cells of a sweep: which there are, and what happens to each, whatever goes wrong in it."""
 
 import logging
+import os
 import secrets
 import signal
 import threading
@@ -11,6 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
 
+import psutil
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
@@ -19,11 +21,15 @@ from fml_hydra.errors import FmlError, InfraError, SandboxError
 from fml_hydra.journal import Folded, Journal
 from fml_hydra.runner import claimed, finished, run, set_aside
 from fml_hydra.session import Observer
-from fml_hydra.status import CellStatus, write_status
+from fml_hydra.status import CellStatus, read_statuses, write_status
 from fml_hydra.summary import summarize
 from fml_hydra.tracking import MlflowSink
 
 log = logging.getLogger(__name__)
+PARENT_SECONDS = 0.5
+"""How often a worker looks whether the process that started it still lives."""
+PUT_DOWN_SECONDS = 20.0
+"""How long an interrupted sweep waits for its runs to be put down."""
 
 
 def new_sweep_name() -> str:
@@ -142,16 +148,49 @@ def _observer(cfg: DictConfig) -> StatusObserver:
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Treat a termination request like Ctrl-C, so that the run is put down properly."""
+    """Treat a termination request, and the death of the process that started us, like Ctrl-C."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
+        for again in before:
+            signal.signal(again, signal.SIG_IGN)  # once is enough; putting down takes a moment
         raise KeyboardInterrupt
 
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGTERM, interrupt)
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    for number in before:
+        signal.signal(number, interrupt)
+    over = threading.Event()
+    threading.Thread(target=_watch_parent, args=(over,), daemon=True).start()
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        over.set()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _watch_parent(over: threading.Event) -> None:
+    """A worker whose sweep was killed must let go of its run, so that it can be started again."""
+    parent = os.getppid()
+    while not over.wait(PARENT_SECONDS):
+        if os.getppid() != parent:
+            os.kill(os.getpid(), signal.SIGTERM)
+            over.wait(PUT_DOWN_SECONDS)
+            os._exit(130)  # nobody is left to hear how it went
+
+
+def put_down_all(folder: Path) -> None:
+    """Ask the processes that work on a sweep's cells to put their runs down, and wait for them."""
+    deadline = time.monotonic() + PUT_DOWN_SECONDS
+    asked: set[int] = set()
+    while time.monotonic() < deadline:
+        running = {c.pid for c in read_statuses(folder) if c.state == "running"} - {os.getpid()}
+        alive = {pid for pid in running if psutil.pid_exists(pid)}
+        if not alive:
+            return
+        for pid in alive - asked:
+            os.kill(pid, signal.SIGTERM)
+        asked |= alive
+        time.sleep(0.1)

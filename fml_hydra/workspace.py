@@ -98,8 +98,11 @@ class Workspace:
     @contextmanager
     def slot(self, parent: Path, files: Mapping[str, str]) -> Iterator[Slot]:
         """A fresh slot: the pinned commit with `files` written over it; removed afterwards."""
-        parent.mkdir(parents=True, exist_ok=True)
-        slot = Slot(Path(tempfile.mkdtemp(prefix="slot-", dir=parent)))
+        try:
+            parent.mkdir(parents=True, exist_ok=True)
+            slot = Slot(Path(tempfile.mkdtemp(prefix="slot-", dir=parent)))
+        except OSError as error:
+            raise InfraError(f"no slot can be made in {parent}: {error.strerror}") from error
         try:
             for folder in (slot.repo, slot.out, slot.home, slot.data, slot.graded):
                 folder.mkdir()

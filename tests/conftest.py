@@ -1,4 +1,4 @@
-"""Shared fixtures: a toy task in a folder of its own, and cells that run on it without Hydra's main."""
+"""Shared fixtures: a toy task in a folder of its own, and cells that run on it in this process."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace

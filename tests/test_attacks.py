@@ -6,6 +6,7 @@ hurt it.
 
 import os
 import shutil
+import subprocess
 import sys
 import textwrap
 import time
@@ -92,7 +93,7 @@ def seen(stdout: str) -> list[str]:
 
 
 def test_02_03_20_23_the_view_holds_the_task_and_nothing_else(bench: Bench) -> None:
-    (bench.slots / "other-slot").mkdir()
+    (bench.slots / "other-slot").mkdir(parents=True, exist_ok=True)
     (bench.slots / "other-slot" / "solution.py").write_text("# another slot of the same run")
     outcome = bench.attack(WALK)
     shutil.rmtree(bench.slots / "other-slot")
@@ -272,10 +273,8 @@ OUTPUT = "\nimport os\nopen('/task/out/predictions.json', 'w').write({text!r})\n
 )
 def test_08_malformed_outputs_are_invalid_and_say_why(bench: Bench, text: str, reason: str) -> None:
     outcome = bench.attack(OUTPUT.format(text=text))
-    assert outcome.status == "invalid"
+    assert (outcome.status, outcome.utility, outcome.flags) == ("invalid", None, ())
     assert reason in outcome.feedback
-    assert outcome.utility is None
-    assert outcome.flags == ()
 
 
 @pytest.mark.parametrize(
@@ -431,8 +430,7 @@ def test_12_taking_without_end_is_a_crash_that_hurts_nobody_else(
 
 
 def test_12_folders_deeper_than_a_path_are_removed_again(bench: Bench) -> None:
-    outcome = bench.attack(
-        """
+    deep = """
         import os
         os.chdir("/task/out")
         for _ in range(1100):
@@ -444,9 +442,13 @@ def test_12_folders_deeper_than_a_path_are_removed_again(bench: Bench) -> None:
         os.makedirs("/task/home/closed/more")
         os.chmod("/task/home/closed", 0)
         """
-    )
+    try:
+        outcome = bench.attack(deep)
+        left = list(bench.slots.iterdir())
+    finally:  # or else this and every later pytest would fail to clean up
+        subprocess.run(["rm", "-rf", bench.slots], check=True)
     assert outcome.status == "ok", outcome.feedback
-    assert list(bench.slots.iterdir()) == []
+    assert left == []
 
 
 def test_24_limits_parents_and_privileges(bench: Bench, honest: dict) -> None:
@@ -596,11 +598,12 @@ NPZ = {
 }
 
 
-@pytest.fixture
-def npz(toy: Path, tmp_path: Path) -> Bench:
+@pytest.fixture(scope="module")
+def npz(toy: Path, tmp_path_factory: pytest.TempPathFactory) -> Bench:
     """A task whose output is an npz file."""
-    task = toy_task(toy, tmp_path, NPZ, outputs=["p.npz"])
-    return Bench.open(task, tmp_path, toy / "cache", "bubblewrap").measured()
+    folder = tmp_path_factory.mktemp("npz")
+    task = toy_task(toy, folder, NPZ, outputs=["p.npz"])
+    return Bench.open(task, folder, toy / "cache", "bubblewrap").measured()
 
 
 LYING_HEADER = """
@@ -613,7 +616,7 @@ with zipfile.ZipFile(path, "w") as archive:
 """
 BOMB = """
 import zipfile
-with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
     with archive.open("p.npy", "w", force_zip64=True) as member:
         for _ in range(300):
             member.write(bytes(2**20))

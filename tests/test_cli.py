@@ -122,23 +122,44 @@ def test_the_same_run_started_twice_at_once(words, tmp_path):
     assert "is being worked on by another process" in statuses(root, "t")[0].message
 
 
+def started(argv: list[str], cwd: Path) -> subprocess.Popen[str]:
+    """A run in the background that has taken its first step."""
+    command = [sys.executable, "-m", "fml_hydra", *argv]
+    process = subprocess.Popen(command, cwd=cwd, stdout=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 90
+    while not any(s.nodes for s in runs_of(cwd / "mlruns")):
+        assert time.monotonic() < deadline
+        assert process.poll() is None, process.communicate()[0]
+        time.sleep(0.1)
+    return process
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_run_is_put_down_and_gone_on_with(words, tmp_path, number):
-    root = tmp_path / "mlruns"
-    argv = words("budget.steps=200", "tracking=none", "sweep=s")
-    process = subprocess.Popen(
-        [sys.executable, "-m", "fml_hydra", *argv], cwd=tmp_path, stdout=subprocess.PIPE, text=True
-    )
-    deadline = time.monotonic() + 60
-    while not any(s.nodes for s in runs_of(root)) and time.monotonic() < deadline:
-        time.sleep(0.2)
+@pytest.mark.parametrize("agents", ["agent=aide", "agent=aide,ai_scientist"])
+def test_interrupted_runs_are_put_down(words, tmp_path, number, agents):
+    several = "," in agents
+    argv = words(agents, "budget.steps=200", "tracking=none", "sweep=s")
+    process = started(["-m", *argv] if several else argv, tmp_path)
     process.send_signal(number)
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 130, output
     assert "The same command goes on from here" in output
-    (state,) = runs_of(root)
-    assert state.paused["reason"] == "interrupted"
-    assert 0 < len(state.nodes) < 200
+    states = runs_of(tmp_path / "mlruns")
+    assert all(s.paused["reason"] == "interrupted" for s in states if s.header)
+    assert any(0 < len(s.nodes) < 200 for s in states)
+
+
+def test_a_sweep_killed_with_9_goes_on_when_it_is_started_again(words, tmp_path):
+    argv = ["-m", *words("agent=aide,ai_scientist", "budget.steps=12", "tracking=none", "sweep=s")]
+    process = started(argv, tmp_path)
+    process.kill()
+    process.communicate()
+    done_before = {n.id: n for s in runs_of(tmp_path / "mlruns") for n in s.history()}
+    again = fml(*argv, cwd=tmp_path)
+    assert again.returncode == 0, again.stdout + again.stderr
+    states = runs_of(tmp_path / "mlruns")
+    assert [len(s.nodes) for s in states] == [12, 12]
+    assert done_before
 
 
 def test_an_agent_and_a_task_from_outside_the_project(words, tmp_path, toy):

@@ -1,4 +1,4 @@
-"""The command line before Hydra: `all`, presets, and one clear line for everything that is wrong."""
+"""The command line before Hydra: `all`, presets, and one clear line for all that is wrong."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Kill -9 at every event of a run, start again: the result equals the uninterrupted run node by node."""
+"""Kill -9 at every event of a run, start again: it equals the uninterrupted run node by node."""
 
 import os
 import signal

@@ -156,7 +156,7 @@ def test_touched_names_the_protected_files_that_are_not_the_commits(
 def test_a_disk_that_refuses_is_our_fault(workspace: Workspace, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with (
-        pytest.raises(OSError, match="file"),
+        pytest.raises(InfraError, match="no slot can be made"),
         workspace.slot(tmp_path / "file" / "slots", {}),
     ):
         pass

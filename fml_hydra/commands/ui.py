@@ -1,7 +1,9 @@
 """`python -m fml_hydra ui`: the MLflow UI on the store the runs went to. Not for remote servers."""
 
 import os
+import sqlite3
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import NoReturn
 
@@ -34,13 +36,23 @@ def main(argv: list[str]) -> int:
 
 def _serve(root: Path, tracking: Tracking, port: str) -> NoReturn:
     """Put the server in our place, so that whoever stops us stops it."""
-    if not (root / "mlflow.db").exists():
-        raise ConfigError(
-            f"{root}/mlflow.db does not exist; run something first, or name its root="
-        )
-    Console().print(f"MLflow on http://{HOST}:{port} (stop with Ctrl-C)", highlight=False)
+    database = root / "mlflow.db"
+    if not database.exists():
+        raise ConfigError(f"{database} does not exist; run something first, or name its root=")
+    page = f"http://{HOST}:{port}/{_page(database, tracking.experiment)}"
+    Console().print(
+        f"MLflow, in some seconds, on\n{page}\n(stop with Ctrl-C)", highlight=False, soft_wrap=True
+    )
     sys.stdout.flush()
     command = [sys.executable, "-m", "mlflow", "server", "--host", HOST, "--port", port]
     command += ["--workers", "1"]  # up sooner than the usual four, and enough for one person
     command += ["--backend-store-uri", tracking.address(root)]
     os.execve(sys.executable, command, _QUIET | os.environ)
+
+
+def _page(database: Path, experiment: str) -> str:
+    """The page of the runs; MLflow's own first page is about traces, and empty here."""
+    with closing(sqlite3.connect(database)) as connection:
+        wanted = "SELECT experiment_id FROM experiments WHERE name = ?"
+        found = connection.execute(wanted, (experiment,)).fetchone()
+    return f"#/experiments/{found[0]}/runs?workflowType=machine_learning" if found else ""

@@ -75,7 +75,7 @@ def _flat(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 def run_tags(header: Mapping[str, Any], summary: Summary) -> dict[str, str]:
     """Tags of a parent run."""
-    names = [header["task"], header["agent"], header["llm"], f"seed {header['seed']}"]
+    names = [header["task"], header["agent"], f"s{header['seed']}", header["llm"]]
     return _common_tags(header) | {
         "fml.kind": "run",
         "fml.instance": header["instance"],
@@ -98,9 +98,10 @@ def step_tags(header: Mapping[str, Any], node: Node, metric: Metric, parent: str
         "mlflow.parentRunId": parent,
         "mlflow.runName": step_name(node, metric),
     }
+    failure = "" if node.ok or not node.feedback else f"\n\n~~~~\n{node.feedback}\n~~~~"
     notes = {
         "fml.flags": "; ".join(node.flags),
-        "mlflow.note.content": node.plan if node.ok else f"{node.plan}\n\n{node.feedback}".strip(),
+        "mlflow.note.content": (node.plan + failure).strip(),  # the page's description, markdown
     }
     return tags | {name: text for name, text in notes.items() if text}
 
@@ -137,21 +138,18 @@ def result(node: Node, metric: Metric) -> str:
 
 def run_note(summary: Summary, metric: Metric) -> str:
     """What a person reads first on a run's page."""
-    unit = f" {metric.unit}" if metric.unit else ""
-    lines = [f"{metric.name}{unit}, {metric.direction} is better", ""]
-    lines += ["| | baseline | best step |", "|---|---|---|"]
-    lines.append(f"| val | {summary.baseline_val:.5g} | {_shown(summary.best_val)} |")
-    lines.append(f"| test | {summary.baseline_test:.5g} | {_shown(summary.test)} |")
-    best = "" if summary.best_step is None else f", best is step {summary.best_step}"
-    why = f", ended by {summary.termination}" if summary.termination else ""
-    lines += ["", f"{summary.steps} of {summary.budget} steps{best}{why}."]
-    if summary.fallback:
-        lines.append(f"\nThe baseline's test value stands in: {summary.fallback}.")
-    return "\n".join(lines)
-
-
-def _shown(value: float | None) -> str:
-    return "none" if value is None else f"{value:.5g}"
+    lines = [f"{summary.steps} of {summary.budget} steps"]
+    if summary.termination:
+        lines[0] += f", ended by: {summary.termination}"
+    if summary.best_val is not None:
+        base = f"baseline {summary.baseline_val:.4g}"
+        lines.append(f"best val: **{summary.best_val:.4g}** at step {summary.best_step}, {base}")
+    if summary.test is not None:
+        stands_in = f" (the baseline's, since {summary.fallback})" if summary.fallback else ""
+        value = f"test: **{summary.test:.4g}**{stands_in}"
+        lines.append(f"{value}, baseline {summary.baseline_test:.4g}")
+    unit = f" in {metric.unit}" if metric.unit else ""
+    return "  \n".join([f"{metric.name}{unit}, {metric.direction} is better", *lines])
 
 
 def step_numbers(node: Node) -> dict[str, float]:

@@ -22,6 +22,12 @@ _DEFAULTS = {
     "MLFLOW_LOGGING_LEVEL": "WARNING",
     "MLFLOW_DISABLE_TELEMETRY": "true",  # a run talks to its store and to nobody else
 }
+_ABOUT = {
+    "mlflow.note.content": "One run per task, agent, seed and LLM; its nested runs are the steps. "
+    "Runs alone: tags.`fml.kind` = 'run'. One sweep: tags.`fml.sweep` = '...'. "
+    "Compare `best_val` over steps, and `normalized_improvement` across tasks. "
+    "A run's artifacts hold the search tree (tree.svg), all steps (steps.csv) and the best code.",
+}
 
 
 @plain(frozen=True)
@@ -87,7 +93,7 @@ def _experiment(client: "MlflowClient", name: str, place: str | None) -> str:
     found = client.get_experiment_by_name(name)
     if found is None:
         try:
-            return client.create_experiment(name, artifact_location=place)
+            return client.create_experiment(name, artifact_location=place, tags=_ABOUT)
         except MlflowException:
             found = client.get_experiment_by_name(name)  # another client may have been faster
             if found is None:

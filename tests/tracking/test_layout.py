@@ -1,4 +1,4 @@
-"""What a finished run looks like in MLflow, asked with MlflowClient and compared with the journal."""
+"""What a finished run looks like to MlflowClient, compared with its journal."""
 
 import csv
 import io
@@ -35,7 +35,7 @@ def test_tags_of_the_run(finished):
         "fml.termination": "steps",
         "fml.sandbox": header["sandbox"],
         "fml.instance": header["instance"],
-        "mlflow.runName": "toy · aide · offline · seed 5",
+        "mlflow.runName": "toy · aide · s5 · offline",
         "mlflow.source.name": "fml_hydra",
     }
     assert {key: tags.get(key) for key in expected} == expected
@@ -150,7 +150,8 @@ def test_the_description_says_what_came_out(finished):
     row = summarize(done.state)
     note = seen.parent().data.tags["mlflow.note.content"]
     assert "mse, lower is better" in note
-    assert f"| test | {row.baseline_test:.5g} | {row.test:.5g} |" in note
-    assert f"best is step {row.best_step}" in note
+    assert "5 of 5 steps, ended by: steps" in note
+    assert f"best val: **{row.best_val:.4g}** at step {row.best_step}, baseline " in note
+    assert f"test: **{row.test:.4g}**, baseline {row.baseline_test:.4g}" in note
     for run, node in zip(seen.steps(), done.state.history(), strict=True):
         assert run.data.tags.get("mlflow.note.content", "").startswith(node.plan)

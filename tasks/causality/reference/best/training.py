@@ -45,7 +45,7 @@ def fit(x: Tensor, t: Tensor, y: Tensor) -> DragonNet:
 
 
 def make_optimiser(model: DragonNet) -> Adam:
-    """Adam with a constant learning rate."""
+    """Adam; `fit` anneals its learning rate."""
     return Adam(
         model.parameters(),
         lr=TRAINING["learning_rate"],
