@@ -13,6 +13,8 @@ FmlError
 └── BudgetExhausted    ends a run normally; `resource` is steps, seconds, tokens or dollars
 """
 
+from typing import Literal
+
 
 class FmlError(Exception):
     """Base class of every exception this package raises on purpose."""
@@ -37,9 +39,11 @@ class JournalError(FmlError):
 class EditError(FmlError):
     """An LLM reply cannot be turned into an edit; `status` is the node status it leads to."""
 
-    def __init__(self, message: str, status: str = "edit_failed") -> None:
+    def __init__(
+        self, message: str, status: Literal["edit_failed", "protected"] = "edit_failed"
+    ) -> None:
         super().__init__(message)
-        self.status = status
+        self.status: Literal["edit_failed", "protected"] = status
 
 
 class InvalidOutput(FmlError):

@@ -187,7 +187,7 @@ class Evaluator:
             utility=self.task.metric.utility(metrics[self.task.metric.name]),
             feedback=self.metric_line(metrics, split),
             outputs=outputs,
-            flags=self._perfect(metrics),
+            flags=self._suspicions(metrics),
         )
 
     def _ungraded(self, ran: _Ran, why: str, outputs: str, split: Split) -> Outcome:
@@ -214,10 +214,15 @@ class Evaluator:
             "correct it or `metric.name` in the task's YAML"
         )
 
-    def _perfect(self, metrics: Mapping[str, float]) -> tuple[str, ...]:
+    def _suspicions(self, metrics: Mapping[str, float]) -> tuple[str, ...]:
+        """Values too good, or too exact, to be taken without a look."""
         metric = self.task.metric
-        best = metrics[metric.name] == metric.best
-        return (f"{metric.name} is exactly the best possible, {metric.best:g}",) if best else ()
+        flags = [
+            f"{k} is exactly {v:g}" for k, v in self.task.suspicious.items() if metrics.get(k) == v
+        ]
+        if metrics[metric.name] == metric.best:
+            flags.append(f"{metric.name} is exactly the best possible, {metric.best:g}")
+        return tuple(flags)
 
     def _broken(self, metrics: Mapping[str, float], split: Split) -> str:
         if odd := [f"{k} = {v}" for k, v in metrics.items() if not math.isfinite(v)]:

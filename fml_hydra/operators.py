@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from pydantic.dataclasses import dataclass
 
-from fml_hydra.edits import apply_edit, parse_edit, render_files, syntax_error
+from fml_hydra.edits import apply_edit, parse_edit, render_files
 from fml_hydra.errors import EditError
 from fml_hydra.evaluation import Outcome
 from fml_hydra.journal import History, Node
@@ -18,7 +18,7 @@ from fml_hydra.knobs import STRICT
 from fml_hydra.llm.base import Message
 from fml_hydra.prompts import Prompts
 from fml_hydra.replies import without_thoughts
-from fml_hydra.session import Candidate, Turn
+from fml_hydra.session import Candidate, Turn, refusal
 from fml_hydra.task import Brief
 
 MemoryKind = Literal["none", "good", "all", "siblings", "ancestors"]
@@ -123,23 +123,17 @@ class Operators:
 
     def _read(self, reply: str, finish: str, base: Mapping[str, str], prompt: str) -> Candidate:
         """Turn a reply into a candidate, or into the reason for refusing it."""
-        plan = ""
-
-        def refused(status: Any, reason: str, files: Mapping[str, str] = base) -> Candidate:
-            return Candidate(self._changed(files), plan, status, reason, prompt, reply)
-
+        before, plan = self._changed(base), ""
         try:
             edit = parse_edit(reply, sorted(self.brief.files))
             plan = edit.plan
-            files = apply_edit(edit, base)
+            files = self._changed(apply_edit(edit, base))
         except EditError as error:
             cut_off = " The reply was cut off at its maximum length." if finish == "length" else ""
-            return refused(error.status, f"{error}{cut_off}")
-        if files == dict(base):
-            return refused("noop", "The edit changes nothing: every file is as it was.")
-        if reason := syntax_error(files):
-            return refused("syntax", f"The edited file does not compile: {reason}", files)
-        return Candidate(self._changed(files), plan, None, "", prompt, reply)
+            return Candidate(before, plan, error.status, f"{error}{cut_off}", prompt, reply)
+        found = refusal(files, before, self.brief.files)
+        status, reason = (found.status, found.reason) if found else (None, "")
+        return Candidate(files, plan, status, reason, prompt, reply)
 
     def _changed(self, files: Mapping[str, str]) -> dict[str, str]:
         return {name: text for name, text in files.items() if text != self.brief.files[name]}

@@ -272,16 +272,9 @@ class Session:
         files = {k: v for k, v in candidate.files.items() if v != pristine.get(k)}
         parents = turn.action.parents
         before = turn.history[parents[0]].snapshot if parents else {}
-        if outside := sorted(set(files) - set(pristine)):
-            # never written anywhere: the name may lead out of the slot
-            reason = f"may not be edited or created: {', '.join(outside)}"
-            return replace(candidate, files={}, refused="protected", reason=reason)
-        if files == before:
-            reason = "The edit changes nothing: every file is as it was."
-            return replace(candidate, files=files, refused="noop", reason=reason)
-        if wrong := syntax_error(files):
-            reason = f"The edited file does not compile: {wrong}"
-            return replace(candidate, files=files, refused="syntax", reason=reason)
+        if found := refusal(files, before, pristine):
+            kept = {} if found.status == "protected" else files  # its names may lead anywhere
+            return replace(candidate, files=kept, refused=found.status, reason=found.reason)
         return replace(candidate, files=files)
 
     def _evaluated(self, files: Mapping[str, str]) -> Outcome:
@@ -348,6 +341,32 @@ class Session:
             )
         if spend.cost >= self.budget.dollars:
             raise BudgetExhausted("dollars")
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a code state is not worth an evaluation."""
+
+    status: Status
+    """The node status it leads to."""
+    reason: str
+    """What the agent is told."""
+
+
+def refusal(
+    files: Mapping[str, str], before: Mapping[str, str], pristine: Mapping[str, str]
+) -> Refusal | None:
+    """What can be known before training: forbidden names, no change at all, no valid Python.
+
+    `files` and `before` hold what differs from `pristine`, whole, now and in the parent.
+    """
+    if outside := sorted(set(files) - set(pristine)):
+        return Refusal("protected", f"may not be edited or created: {', '.join(outside)}")
+    if files == before:
+        return Refusal("noop", "The edit changes nothing: every file is as it was.")
+    if wrong := syntax_error(files):
+        return Refusal("syntax", f"The edited file does not compile: {wrong}")
+    return None
 
 
 @dataclass(frozen=True)

@@ -121,6 +121,8 @@ class TaskSpec:
     """The primary metric."""
     constraints: tuple[Constraint, ...] = ()
     """Bounds on further metrics."""
+    suspicious: dict[str, float] = Field(default_factory=dict)
+    """Metrics and the exact value at which a step is flagged (a flag is no verdict)."""
     sources: dict[str, Source] = Field(default_factory=dict)
     """Raw data by name, given to prepare.py."""
     seeds: Seeds = Seeds()

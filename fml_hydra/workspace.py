@@ -134,6 +134,7 @@ def remove_tree(folder: Path) -> None:
 
 def _delete(folder: Path) -> None:
     """Delete with one open folder at a time: no recursion, and no path longer than a name."""
+    folder.chmod(0o700)
     here = os.open(folder, os.O_RDONLY)
     try:
         trail = [_cleared(here)]

@@ -332,7 +332,7 @@ class Delayed:
 
 
 def test_results_do_not_depend_on_who_finishes_first(open_session, code, tmp_path) -> None:
-    candidates = {0: code("# a"), 1: code("# b"), 2: code("# c"), 3: code("STEPS = 40")}
+    candidates = {i: code(f"STEPS = {steps}  # {i}") for i, steps in enumerate((40, 40, 20, 40))}
     outcomes, order = [], []
     for slow in (0, 1):
         folder = tmp_path / f"slow{slow}"

@@ -1,4 +1,4 @@
-"""A wheel carries conf/ and tasks/, runs outside the checkout, and hides its tasks from candidates."""
+"""A wheel carries conf/ and tasks/, runs outside the checkout, hides its tasks from candidates."""
 
 import os
 import subprocess
