@@ -1,52 +1,39 @@
-"""`python -m fml_hydra tasks list|prepare|check [NAME ...]`."""
+"""`python -m fml_hydra tasks list|prepare|check [NAME ...]`, `check` with or without `--quick`."""
 
 import sys
-import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
+from fml_hydra.commands.check import SPLITS, Measurement, measure_task, write_csv
 from fml_hydra.config import Experiment, load_experiment
 from fml_hydra.data import is_prepared, prepare
 from fml_hydra.errors import ConfigError, FmlError
-from fml_hydra.evaluation import Evaluator, Outcome
 from fml_hydra.overrides import compose_config, parse
 from fml_hydra.progress import number
-from fml_hydra.sandbox import open_sandbox
-from fml_hydra.task import Measured, TaskSpec
-from fml_hydra.workspace import Workspace
+from fml_hydra.task import TaskSpec
 
 VERBS = ("list", "prepare", "check")
-TOLERANCE = 3.0
-"""Standard deviations a measured value may be off the declared one."""
-
-
-@dataclass(frozen=True)
-class Row:
-    """One measured method."""
-
-    method: str
-    outcomes: dict[str, Outcome]
-    declared: Measured | None
-    verdict: str
+SEEDS = 10
+"""Seeds over which a baseline's noise is measured."""
 
 
 def main(argv: list[str]) -> int:
     """List tasks, prepare their data, or measure them against what they declare."""
     if not argv or argv[0] not in VERBS:
         raise ConfigError(f"tasks needs one of {', '.join(VERBS)}, then task names or `all`")
-    verb, words = argv[0], argv[1:]
-    names = [w for w in words if "=" not in w and not w.startswith("-")] or ["all"]
-    others = [w for w in words if "=" in w or w.startswith("-")]
+    verb, line = argv[0], parse([word for word in argv[1:] if word != "--quick"])
+    names = [word for word in line.overrides if "=" not in word] or ["all"]
+    others = [*line.flags, *(word for word in line.overrides if "=" in word)]
     console = Console(width=None if sys.stdout.isatty() else 160)
-    experiments = list(_experiments(names, others, words))
-    return {"list": _list, "prepare": _prepare, "check": _check}[verb](experiments, console)
+    experiments = list(_experiments(names, others))
+    if verb == "check":
+        return _check(experiments, console, quick="--quick" in argv)
+    return {"list": _list, "prepare": _prepare}[verb](experiments, console)
 
 
-def _experiments(names: list[str], others: list[str], words: list[str]) -> Iterator[Experiment]:
+def _experiments(names: list[str], others: list[str]) -> Iterator[Experiment]:
     task = next(
         w for w in parse([f"task={','.join(names)}", *others]).overrides if w[:5] == "task="
     )
@@ -106,77 +93,42 @@ def _prepare(experiments: list[Experiment], console: Console) -> int:
     return 1 if failed else 0
 
 
-def _check(experiments: list[Experiment], console: Console) -> int:
+def _check(experiments: list[Experiment], console: Console, quick: bool) -> int:
     failed = 0
     for experiment in experiments:
-        table = Table(title=experiment.task.name, title_justify="left")
-        for column in ("method", "status", "val", "declared", "test", "declared", "s", "verdict"):
-            table.add_column(column)
-        rows = []
-        with console.status(f"{experiment.task.name}: measuring"):
-            for row in _measured(experiment):
+        task = experiment.task
+        rows: list[Measurement] = []
+        with console.status("") as status:
+            for row in measure_task(experiment, 1 if quick else SEEDS, ideas=not quick):
                 rows.append(row)
-                table.add_row(*_cells(row, experiment.task))
-        console.print(table)
-        console.print(
-            f"isolation: {experiment.task.isolation}, sandbox: {rows[0].outcomes['val'].sandbox}\n"
-        )
+                status.update(f"{task.name}: {len(rows)} measured, last {row.method}")
+        console.print(_table(rows, task))
         for row in rows:
-            if row.outcomes["val"].status != "ok":
-                console.print(row.outcomes["val"].feedback, markup=False)
+            if row.kind != "idea" and row.feedback:
+                console.print(f"{row.method}: {row.feedback}", markup=False, highlight=False)
+        path = experiment.root / "checks" / f"{task.name}.csv"
+        write_csv(path, rows)
+        console.print(f"isolation: {task.isolation}; all values: {path}\n", highlight=False)
         failed += sum(row.verdict != "ok" for row in rows)
     return 1 if failed else 0
 
 
-def _measured(experiment: Experiment) -> Iterator[Row]:
-    task = experiment.task
-    data = prepare(task.preparer, task.sources, experiment.cache_dir)
-    workspace = Workspace.open(task.repo, task.protected, experiment.cache_dir)
-    declared = task.reported.references if task.reported else {}
-    with tempfile.TemporaryDirectory() as scratch:
-        sandbox = open_sandbox(experiment.sandbox)
-        evaluator = Evaluator(task, workspace, sandbox, data, Path(scratch), experiment.sandbox)
-        base = _measure(
-            evaluator, "baseline", {}, task.reported.baseline if task.reported else None
-        )
-        yield base
-        evaluator.baseline = {
-            "val": base.outcomes["val"].metrics,
-            "test": base.outcomes["test"].metrics,
-        }
-        for folder in sorted(p for p in (task.dir / "reference").glob("*") if p.is_dir()):
-            files = {
-                name: (folder / name).read_text()
-                for name in task.targets
-                if (folder / name).exists()
-            }
-            yield _measure(evaluator, folder.name, files, declared.get(folder.name))
-
-
-def _measure(
-    evaluator: Evaluator, method: str, files: dict[str, str], declared: Measured | None
-) -> Row:
-    outcomes = {"val": evaluator.evaluate(files, "val"), "test": evaluator.evaluate(files, "test")}
-    return Row(method, outcomes, declared, _verdict(evaluator.task, outcomes, declared))
-
-
-def _verdict(task: TaskSpec, outcomes: dict[str, Outcome], declared: Measured | None) -> str:
-    for split, outcome in outcomes.items():
-        if outcome.status != "ok":
-            return f"{outcome.status} on {split}"
-        if declared is None:
-            continue
-        noise = task.reported.baseline if task.reported else declared
-        sd = getattr(declared, f"{split}_sd") or getattr(noise, f"{split}_sd")
-        off = abs(outcome.metrics[task.metric.name] - getattr(declared, split))
-        if sd is not None and off > TOLERANCE * sd:
-            return f"{split} is off by {off / sd:.1f} sd" if sd else f"{split} is off by {off:.4g}"
-    return "ok" if declared else "not declared"
-
-
-def _cells(row: Row, task: TaskSpec) -> list[str]:
-    cells = [row.method, row.outcomes["val"].status]
-    for split in ("val", "test"):
-        cells.append(number(row.outcomes[split].metrics.get(task.metric.name)))
-        cells.append(number(getattr(row.declared, split) if row.declared else None))
-    return [*cells, f"{row.outcomes['val'].seconds:.1f}", row.verdict]
+def _table(rows: list[Measurement], task: TaskSpec) -> Table:
+    """One row per method: measured (mean and sd over seeds) beside declared."""
+    direction = f"{task.metric.name}, {task.metric.direction} is better"
+    table = Table(title=f"{task.name} ({direction})", title_justify="left")
+    table.add_column("method")
+    table.add_column("status")
+    for column in ("val", "sd", "declared", "test", "sd", "declared", "s"):
+        table.add_column(column, justify="right")
+    table.add_column("verdict", overflow="fold")
+    for row in rows:
+        cells = []
+        for split in SPLITS:
+            declared = getattr(row.declared, split) if row.declared else None
+            cells += [number(row.middle(split)), number(row.spread(split)), number(declared)]
+        name = f"idea {row.method} ({row.effect})" if row.kind == "idea" else row.method
+        colour = "" if row.verdict == "ok" else "red"
+        seconds = f"{row.seconds:.1f}"
+        table.add_row(name, row.status, *cells, seconds, row.verdict, style=colour)
+    return table
