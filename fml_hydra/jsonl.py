@@ -40,7 +40,8 @@ class JsonLines:
 
     def close(self) -> None:
         """Close the file; appending is over."""
-        os.close(self._fd)
+        fd, self._fd = self._fd, -1  # a late writer must not hit another file that got its number
+        os.close(fd)
 
 
 def read_records(path: Path) -> tuple[list[Record], int]:

@@ -24,9 +24,9 @@ from fml_hydra.errors import BudgetExhausted, InfraError, RunLocked, SandboxErro
 from fml_hydra.evaluation import Evaluator
 from fml_hydra.journal import Folded, Journal
 from fml_hydra.sandbox import open_sandbox
-from fml_hydra.session import Observer, Session
+from fml_hydra.session import Observer, Session, guarded
 from fml_hydra.task import Brief
-from fml_hydra.workspace import Workspace
+from fml_hydra.workspace import Workspace, remove_tree
 
 CLAIM_SECONDS = 10.0
 """How long to wait for a process that is just putting the run down."""
@@ -154,7 +154,7 @@ def _evaluator(experiment: Experiment, folder: Path, observers: Sequence[Observe
     data = prepare(task.preparer, task.sources, experiment.cache_dir, report)
     workspace = Workspace.open(task.repo, task.protected, experiment.cache_dir)
     slots = folder / "slots"
-    shutil.rmtree(slots, ignore_errors=True)  # left over from a kill
+    remove_tree(slots)  # left over from a kill
     return Evaluator(task, workspace, sandbox, data, slots, experiment.sandbox)
 
 
@@ -188,4 +188,4 @@ def _header(
 
 def _tell(observers: Sequence[Observer], what: str) -> None:
     for observer in observers:
-        observer.doing(what)
+        guarded(observer.doing, what)

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import ParamSpec, Protocol, TypeVar
 
 from pydantic import PositiveInt
 from pydantic.dataclasses import dataclass as checked
@@ -27,6 +27,7 @@ from fml_hydra.steps import StepFiles
 from fml_hydra.task import Brief, Split
 
 T = TypeVar("T")
+P = ParamSpec("P")
 log = logging.getLogger(__name__)
 INFRA_RETRIES = 2
 """How often one evaluation is tried again when the failure was ours."""
@@ -235,12 +236,12 @@ class Session:
     def tell(self) -> None:
         """Let the observers hear that the journal has changed."""
         for observer in self._observers:
-            _guarded(observer.changed)
+            guarded(observer.changed)
 
     def doing(self, what: str) -> None:
         """Let the observers hear what takes time now."""
         for observer in self._observers:
-            _guarded(lambda o=observer: o.doing(what))  # type: ignore[misc]
+            guarded(observer.doing, what)
 
     def _turn(self, node_id: int, action: Action, maker: Maker) -> Callable[[], None]:
         batch = self.journal.state.batch
@@ -382,10 +383,11 @@ class _Ready:
         return ""
 
 
-def _guarded(call: Callable[[], None]) -> None:
+def guarded(call: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
+    """Call an observer; its failure is logged and never stops a run."""
     try:
-        call()
-    except Exception:  # noqa: BLE001  # an observer's failure never stops a run
+        call(*args, **kwargs)
+    except Exception:  # noqa: BLE001  # whatever an observer raises
         log.exception("an observer failed; the run goes on")
 
 

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
@@ -12,9 +13,10 @@ from fml_hydra.data import is_prepared, prepare
 from fml_hydra.errors import ConfigError, FmlError
 from fml_hydra.overrides import compose_config, parse
 from fml_hydra.progress import number
+from fml_hydra.skeleton import write_skeleton
 from fml_hydra.task import TaskSpec
 
-VERBS = ("list", "prepare", "check")
+VERBS = ("list", "prepare", "check", "new")
 SEEDS = 10
 """Seeds over which a baseline's noise is measured."""
 
@@ -26,11 +28,29 @@ def main(argv: list[str]) -> int:
     verb, line = argv[0], parse([word for word in argv[1:] if word != "--quick"])
     names = [word for word in line.overrides if "=" not in word] or ["all"]
     others = [*line.flags, *(word for word in line.overrides if "=" in word)]
+    if verb == "new":
+        return _new(names, Path())
     console = Console(width=None if sys.stdout.isatty() else 160)
     experiments = list(_experiments(names, others))
     if verb == "check":
         return _check(experiments, console, quick="--quick" in argv)
     return {"list": _list, "prepare": _prepare}[verb](experiments, console)
+
+
+def _new(names: list[str], here: Path) -> int:
+    """Write a small task that works, to be changed into one's own."""
+    (name,) = names if len(names) == 1 else [""]
+    if not name.isidentifier() or name == "all":
+        raise ConfigError("tasks new needs one name of letters, digits and underscores")
+    if (here / "tasks" / name).exists():
+        raise ConfigError(f"tasks/{name} exists already; choose another name or folder")
+    paths = write_skeleton(here, name)
+    where = "--config-dir conf tasks_dir=tasks"
+    lines = [*map(str, paths), "", "Measure it, then let an agent at it:"]
+    lines.append(f"  python -m fml_hydra tasks check {name} {where}")
+    lines.append(f"  python -m fml_hydra {where} task={name}")
+    Console().print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
+    return 0
 
 
 def _experiments(names: list[str], others: list[str]) -> Iterator[Experiment]:

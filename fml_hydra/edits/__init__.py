@@ -11,7 +11,7 @@ from fml_hydra.edits.derive import edit_between
 from fml_hydra.edits.form import Edit, FileEdit, Replace
 from fml_hydra.edits.parse import PLAN_LIMIT, parse_edit
 from fml_hydra.edits.render import diff, render_edit, render_files
-from fml_hydra.edits.syntax import syntax_error
+from fml_hydra.edits.syntax import syntax_error, syntax_tree
 
 __all__ = [
     "PLAN_LIMIT",
@@ -26,4 +26,5 @@ __all__ = [
     "render_edit",
     "render_files",
     "syntax_error",
+    "syntax_tree",
 ]

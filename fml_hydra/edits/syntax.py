@@ -1,10 +1,13 @@
-"""Whether Python files compile. Never runs them."""
+"""Whether Python files compile, and their syntax trees. Never runs them."""
 
+import ast
 import threading
 import warnings
 from collections.abc import Mapping
 
-_FILTERS = threading.Lock()  # warning filters belong to the process, and slots are threads
+# Slots are threads: warning filters belong to the whole process, and two threads that build syntax
+# trees at once upset CPython 3.11 ("AST constructor recursion depth mismatch").
+_COMPILING = threading.Lock()
 
 
 def syntax_error(files: Mapping[str, str]) -> str | None:
@@ -13,7 +16,7 @@ def syntax_error(files: Mapping[str, str]) -> str | None:
         if not path.endswith(".py"):
             continue
         try:
-            with _FILTERS, warnings.catch_warnings():
+            with _COMPILING, warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 compile(text.removeprefix("\ufeff"), path, "exec", dont_inherit=True)
         except SyntaxError as error:
@@ -21,3 +24,10 @@ def syntax_error(files: Mapping[str, str]) -> str | None:
         except (ValueError, RecursionError, MemoryError) as error:
             return f"{path}:1: {error or type(error).__name__}"
     return None
+
+
+def syntax_tree(text: str) -> ast.Module:
+    """The syntax tree of a Python text; raises what `ast.parse` raises."""
+    with _COMPILING, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ast.parse(text)

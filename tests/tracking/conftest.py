@@ -130,7 +130,7 @@ class Tracked:
         journal = Journal(self.folder / "journal.jsonl")
         sink = MlflowSink(self.folder, self.tracking, self.root)
         try:
-            run(experiment, self.name, self.folder, [*self.observers, sink], journal)
+            run(experiment, self.name, self.folder, [sink, *self.observers], journal)
         finally:
             journal.close()
             self.problem = sink.finish()
@@ -181,6 +181,8 @@ class Server:
         return f"http://127.0.0.1:{self.port}"
 
     def start(self) -> "Server":
+        assert self.process is None
+        assert not self.answers(), "the port is free"
         command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1"]
         command += ["--port", str(self.port), "--workers", "1"]
         command += ["--backend-store-uri", f"sqlite:///{self.folder}/server.db"]

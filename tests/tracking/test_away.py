@@ -21,15 +21,20 @@ sys.stdin.read()
 
 
 class At:
-    """An observer that acts once, when the run's state is as it waits for."""
+    """An observer that acts once, when the run's state is as it waits for.
+
+    A run swallows what an observer raises: ask `acted` whether it went well.
+    """
 
     def __init__(self, run, reached, act):
-        self.run, self.reached, self.act, self.acted = run, reached, act, False
+        self.run, self.reached, self.act = run, reached, act
+        self.begun = self.acted = False
 
     def changed(self) -> None:
-        if not self.acted and self.reached(self.run.state):
-            self.acted = True
+        if not self.begun and self.reached(self.run.state):
+            self.begun = True
             self.act()
+            self.acted = True
 
     def doing(self, what: str) -> None: ...
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from random import Random
 
-from fml_hydra.edits import syntax_error
+from fml_hydra.edits import syntax_error, syntax_tree
 from fml_hydra.llm.program.catalogue import Catalogue, new_lines
 from fml_hydra.llm.program.moves import Move, drawn, mutated, with_mutation, without
 from fml_hydra.llm.program.mutate import mutations
@@ -52,7 +52,7 @@ def _spelt(files: Mapping[str, str], error: str) -> Move | None:
 def _identifiers(text: str) -> Iterator[str]:
     """Names that are defined in a Python file, and attributes it uses."""
     try:
-        nodes = list(ast.walk(ast.parse(text)))
+        nodes = list(ast.walk(syntax_tree(text)))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return
     for node in nodes:

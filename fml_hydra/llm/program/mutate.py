@@ -4,12 +4,12 @@ Python is read by its syntax tree (sites); in other files only lines like `name:
 Not here: which mutation to take (offline), structural changes (a task's ideas).
 """
 
-import ast
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from fml_hydra.edits import syntax_tree
 from fml_hydra.llm.program.sites import Site, choices, sites
 
 _PROBABILITY = re.compile(r"prob|drop|momentum|beta|decay|ratio|frac|alpha|keep|smooth|ema|^p$")
@@ -84,7 +84,7 @@ def _knobs(path: str, text: str) -> list[_Knob]:
 
 def _python(text: str) -> list[_Knob]:
     try:
-        tree = ast.parse(text)
+        tree = syntax_tree(text)
         seen = choices(tree)
         return [
             _Knob(site.start, site.written, site.name, _options(site, seen.get(site.name, ())))

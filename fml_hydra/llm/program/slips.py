@@ -20,6 +20,7 @@ from fml_hydra.edits import (
     edit_between,
     render_edit,
     syntax_error,
+    syntax_tree,
 )
 from fml_hydra.errors import EditError
 from fml_hydra.llm.program.moves import Move
@@ -114,7 +115,7 @@ def _changed_lines(before: str, after: str) -> set[int]:
 def _misspelt(text: str, changed: set[int], rng: Random) -> str | None:
     """One letter of a used name left out; the rest of the file is untouched."""
     try:
-        nodes = list(ast.walk(ast.parse(text)))
+        nodes = list(ast.walk(syntax_tree(text)))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     taken = {*re.findall(r"\w+", text), *dir(builtins)}
