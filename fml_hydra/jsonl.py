@@ -28,7 +28,7 @@ class JsonLines:
 
     def append(self, record: Mapping[str, Any]) -> None:
         """Write one record and wait until it is on disk; raises InfraError when it cannot be."""
-        line = json.dumps(record, allow_nan=False, ensure_ascii=False).encode() + b"\n"
+        line = json.dumps(record, allow_nan=False).encode() + b"\n"
         size = os.fstat(self._fd).st_size
         try:
             _write_all(self._fd, line)

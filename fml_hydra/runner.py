@@ -66,7 +66,7 @@ def run(
 ) -> None:
     """Search and test; the caller holds `claimed(folder)`.
 
-    An InfraError, a SandboxError or an interrupt puts the run down for later and is raised again.
+    Whatever ends it before its time puts the run down for later and is raised again.
     """
     evaluator = _evaluator(experiment, folder, observers)
     header = journal.state.header
@@ -97,6 +97,9 @@ def run(
         raise
     except (InfraError, SandboxError) as error:
         _put_down(session, "infra", str(error))
+        raise
+    except Exception as error:
+        _put_down(session, "failed", f"{type(error).__name__}: {error}")
         raise
     finally:
         calls.close()

@@ -25,7 +25,7 @@ class Summary:
     identity: str
     """What determines the run, as a name."""
     status: str
-    """finished, running, or why it was put down (interrupted, infra)."""
+    """finished, running, or why it was put down (interrupted, infra, failed)."""
     termination: str
     """Why the search ended: steps, seconds, tokens, dollars, finished_early; empty before."""
     baseline_val: float
@@ -102,7 +102,7 @@ def summarize(state: Folded) -> Summary:
         steps=len(nodes),
         budget=header["steps"],
         success_rate=sum(n.ok for n in nodes) / len(nodes) if nodes else None,
-        completion_rate=len(nodes) / header["steps"],
+        completion_rate=min(1.0, len(nodes) / header["steps"]),  # refused edits may be free
         spend=spend,
         seconds_exec=sum(n.seconds_exec for n in nodes),
         seconds=state.seconds,

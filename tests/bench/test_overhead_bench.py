@@ -32,9 +32,12 @@ def test_overhead_of_a_step(tracking, cell, tmp_path, benchmark):
         built = cell(f"budget.steps={STEPS}", folder=folder)
         folder.mkdir()
         (folder / "config.yaml").write_text("toy: true\n")
-        sink = MlflowSink(folder, Tracking(None, "bench"), tmp_path / "store")
-        built.run([sink] if tracking == "mlflow" else [])
-        sink.finish()
+        sinks = []
+        if tracking == "mlflow":
+            sinks.append(MlflowSink(folder, Tracking(None, "bench"), tmp_path / "store"))
+        built.run(sinks)
+        for sink in sinks:
+            sink.finish()
         runs.append(folder)
 
     benchmark.pedantic(one_run, rounds=3, warmup_rounds=1)
