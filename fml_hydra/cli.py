@@ -64,8 +64,7 @@ def _rewritten(words: list[str]) -> list[str]:
 def _run(words: list[str]) -> int:
     from fml_hydra.overrides import parse, preflight
     from fml_hydra.progress import Progress, results
-    from fml_hydra.status import read_statuses
-    from fml_hydra.sweep import cells_folder, new_sweep_name
+    from fml_hydra.sweep import cells_folder, new_sweep_name, settled
 
     os.environ["FML_SWEEP"] = new_sweep_name()
     line = parse(words)
@@ -75,7 +74,7 @@ def _run(words: list[str]) -> int:
     console = Console(width=None if sys.stdout.isatty() else 200)
     with Progress(folder, plan.cells, console):
         interrupted = _run_hydra(line.argv(), folder)
-    cells = read_statuses(folder)
+    cells = settled(folder)
     console.print(results(cells))
     _say_where(console, plan.config, root)
     if interrupted:

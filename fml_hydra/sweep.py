@@ -181,6 +181,23 @@ def _watch_parent(over: threading.Event) -> None:
             os._exit(130)  # nobody is left to hear how it went
 
 
+def settled(folder: Path) -> list[CellStatus]:
+    """The cells of a sweep that is over.
+
+    One that still claims to be running could not write its last word (a kill, a full disk): its
+    journal has it.
+    """
+    cells = read_statuses(folder)
+    for cell in cells:
+        if cell.state != "running":
+            continue
+        journal = Path(cell.folder) / "journal.jsonl"
+        paused = (Folded.read(journal).paused or {}) if cell.folder and journal.exists() else {}
+        cell.state = paused.get("reason", "failed")
+        cell.message = paused.get("detail", "") or "its process ended without a word"
+    return cells
+
+
 def put_down_all(folder: Path) -> None:
     """Ask the processes that work on a sweep's cells to put their runs down, and wait for them."""
     deadline = time.monotonic() + PUT_DOWN_SECONDS

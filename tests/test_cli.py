@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from fml_hydra.journal import Folded
-from fml_hydra.status import read_statuses
+from fml_hydra.journal import Folded, Journal
+from fml_hydra.status import CellStatus, read_statuses, write_status
+from fml_hydra.sweep import settled
 
 STEPS = 3
 
@@ -160,6 +161,22 @@ def test_a_sweep_killed_with_9_goes_on_when_it_is_started_again(words, tmp_path)
     states = runs_of(tmp_path / "mlruns")
     assert [len(s.nodes) for s in states] == [12, 12]
     assert done_before
+
+
+def test_a_cell_without_a_last_word_is_told_from_its_journal(tmp_path):
+    folder = tmp_path / "cells"
+    journal = Journal(tmp_path / "run" / "journal.jsonl")
+    journal.record("open", identity="x")
+    journal.record("pause", reason="infra", detail="No space left on device")
+    journal.close()
+    write_status(folder / "0.json", CellStatus("t", "a", "l", 0, folder=str(tmp_path / "run")))
+    write_status(folder / "1.json", CellStatus("t", "a", "l", 1))
+    write_status(folder / "2.json", CellStatus("t", "a", "l", 2, state="finished"))
+    assert [(c.state, c.message) for c in settled(folder)] == [
+        ("infra", "No space left on device"),
+        ("failed", "its process ended without a word"),
+        ("finished", ""),
+    ]
 
 
 def test_an_agent_and_a_task_from_outside_the_project(words, tmp_path, toy):

@@ -77,7 +77,7 @@ def read(path: Path) -> Digits:
 def backbone_features(digits: Digits, seen: Array, rng: np.random.Generator) -> Array:
     """Features of all images, (n, channels, 3, 3) float16, from a backbone trained on rows `seen`.
 
-    `seen` is (classes, images). The halves of precision lost here are far below the features' noise.
+    `seen` is (classes, images). Half precision loses far less than the backbones differ.
     """
     torch.manual_seed(int(rng.integers(2**31)))
     images = torch.from_numpy(digits.images)[:, None]
@@ -119,7 +119,7 @@ def prototypical_loss(maps: Tensor, classes: int) -> Tensor:
 
 
 def write_base(out: Path, features: Array, base: Array, rng: np.random.Generator) -> None:
-    """train/base.npz: features, labels 0..4 of the base digits, and which images were trained on."""
+    """train/base.npz: features, labels 0..4 for digits 5..9, and which images were trained on."""
     order = rng.permutation(base.size)
     label, place = np.divmod(order, base.shape[1])
     folder = out / "train"
