@@ -63,7 +63,7 @@ def _rewritten(words: list[str]) -> list[str]:
 
 def _run(words: list[str]) -> int:
     from fml_hydra.overrides import parse, preflight
-    from fml_hydra.progress import Progress, results
+    from fml_hydra.progress import Progress, remarks, results
     from fml_hydra.sweep import cells_folder, new_sweep_name, settled
 
     os.environ["FML_SWEEP"] = new_sweep_name()
@@ -76,7 +76,7 @@ def _run(words: list[str]) -> int:
         interrupted = _run_hydra(line.argv(), folder)
     cells = settled(folder)
     console.print(results(cells))
-    _say_where(console, plan.config, root)
+    _say_where(console, plan.config, root, remarks(cells))
     if interrupted:
         console.print("Interrupted. The same command goes on from here.")
         return 130
@@ -103,15 +103,15 @@ def _run_hydra(argv: Sequence[str], folder: Path) -> bool:
     return False
 
 
-def _say_where(console: Console, config: DictConfig, root: Path) -> None:
+def _say_where(console: Console, config: DictConfig, root: Path, lines: list[str]) -> None:
     from hydra.utils import instantiate
 
     tracking = instantiate(config.tracking)
-    lines = [f"Runs:   {root.absolute()}/runs"]
+    lines.append(f"Runs:    {root.absolute()}/runs")
     if tracking.on:
         again = "" if str(root) == "mlruns" else f" root={root}"
-        lines.append(f"MLflow: {tracking.address(root)}")
-        lines.append(f"Open it with: {sys.executable} -m fml_hydra ui{again}")
+        lines.append(f"MLflow:  {tracking.address(root)}")
+        lines.append(f"Open it: {sys.executable} -m fml_hydra ui{again}")
     console.print("\n".join(lines), highlight=False, soft_wrap=True)
 
 

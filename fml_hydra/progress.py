@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
@@ -92,19 +93,35 @@ class Progress:
 
 def results(cells: Sequence[CellStatus]) -> Table:
     """One row per run."""
-    table = Table(title="Results", title_justify="left", header_style="bold")
-    left = ("task", "agent", "llm", "seed")
-    right = ("baseline val", "best val", "baseline test", "test", "improvement", "steps", "ok")
-    for name in left:
-        table.add_column(name)
-    for name in (*right, "tokens", "cost $", "time"):
-        table.add_column(name, justify="right")
+    table = Table(title="Results", title_justify="left", header_style="bold", box=SIMPLE_HEAD)
+    for name in ("task", "agent", "llm", "seed"):
+        table.add_column(name, overflow="fold")
+    right = ("baseline\nval", "best\nval", "baseline\ntest", "test", "improve-\nment", "steps")
+    for name in (*right, "success\nrate", "tokens", "cost $", "time"):
+        table.add_column(name, justify="right", no_wrap=True)
     table.add_column("status", overflow="fold")
     for cell in cells:
-        table.add_row(
-            cell.task, cell.agent, cell.llm, str(cell.seed), *_numbers(cell.row), _state(cell)
-        )
+        names = (cell.task, cell.agent, cell.llm, str(cell.seed))
+        table.add_row(*names, *_numbers(cell.row), _state(cell))
     return table
+
+
+def remarks(cells: Sequence[CellStatus]) -> list[str]:
+    """What the numbers were made under, and where the time went."""
+    rows = [c.row for c in cells if c.row]
+    if not rows:
+        return []
+    total = sum(r["seconds"] for r in rows) or 1.0
+    commands = sum(r["seconds_exec"] for r in rows) / total
+    models = sum(r["spend"]["seconds"] for r in rows) / total
+    rest = max(0.0, 1 - commands - models)  # slots > 1: several commands at the same time
+    levels = sorted({r["sandbox"] for r in rows})
+    weak = " (no walls: results are only as honest as the code)" if "process" in levels else ""
+    return [
+        f"Sandbox: {', '.join(levels)}{weak}",
+        f"Time:    {duration(total)} in runs: {commands:.0%} candidates' commands, "
+        f"{models:.0%} LLM, {rest:.0%} baseline, test and the suite itself",
+    ]
 
 
 def _numbers(row: dict[str, Any]) -> list[str]:

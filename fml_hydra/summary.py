@@ -58,6 +58,8 @@ class Summary:
     """Seconds the candidates' commands took."""
     seconds: float
     """Wall time worked on the run."""
+    sandbox: str
+    """Sandbox level the run began under."""
 
 
 def metric_of(state: Folded) -> Metric:
@@ -106,6 +108,7 @@ def summarize(state: Folded) -> Summary:
         spend=spend,
         seconds_exec=sum(n.seconds_exec for n in nodes),
         seconds=state.seconds,
+        sandbox=header["sandbox"],
     )
 
 

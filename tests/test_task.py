@@ -78,7 +78,7 @@ def test_unknown_and_ill_typed_knobs_are_refused(toy: Path, tmp_path: Path, knob
 def test_the_hash_covers_what_can_change_a_result(toy: Path, tmp_path: Path) -> None:
     task = toy_task(toy, tmp_path)
     before = task.content_hash()
-    (task.dir / "reference").mkdir()
+    (task.dir / "reference").mkdir(exist_ok=True)
     (task.dir / "reference" / "best.py").touch()
     (task.dir / "repo" / "__pycache__").mkdir()
     (task.dir / "repo" / "__pycache__" / "run.pyc").touch()

@@ -13,15 +13,15 @@ All that lives on between the calls is the state, a dict of plain arrays.
 import numpy as np
 
 CONFIG = {
-    "hidden": 128,
+    "hidden": 100,
     "epochs": 5,
-    "batch_size": 32,
+    "batch_size": 64,
     "learning_rate": 0.001,
     "strength": 1.0,  # of the penalty, `c` in the paper
     "damping": 0.1,  # keeps importances finite, `xi` in the paper
 }
 CLASSES = 10
-PIXELS = 28 * 28
+INPUTS = 28 * 28
 
 Array = np.ndarray
 State = dict[str, Array]
@@ -39,14 +39,13 @@ def learn(state: State, images: Array, labels: Array, rng: np.random.Generator) 
     """Learn one context: uint8 images (n, 28, 28), labels (n,); returns the new state."""
     x = features(images)
     seen = state["seen"] | (np.bincount(labels, minlength=CLASSES) > 0)
-    active = active_classes(seen, labels)
+    new = {"seen": seen, **remember(state, x, labels)}
     weights = {name: state[name].copy() for name in weight_names()}
     importance = {name: state[f"importance_{name}"] for name in weights}
-    path = train(weights, importance, x, labels, active, rng)
-    new = {"seen": seen, **weights}
+    path = train(weights, importance, x, labels, active_classes(seen, labels), rng)
     for name, w in weights.items():
         gain = share_of_gain(path[name], w - state[name])
-        new[f"importance_{name}"] = importance[name] + gain
+        new |= {name: w, f"importance_{name}": importance[name] + gain}
     return new
 
 
@@ -57,8 +56,13 @@ def predict(state: State, images: Array) -> Array:
 
 
 def features(images: Array) -> Array:
-    """Inputs of the network, (n, d), from uint8 images (n, 28, 28)."""
-    return images.reshape(len(images), PIXELS).astype(np.float32) / 255.0
+    """Inputs of the network, (n, INPUTS), from uint8 images (n, 28, 28)."""
+    return images.reshape(len(images), INPUTS).astype(np.float32) / 255.0
+
+
+def remember(state: State, x: Array, labels: Array) -> State:
+    """What the state keeps of a context besides weights; SI keeps nothing."""
+    return {}
 
 
 def augment(x: Array, rng: np.random.Generator) -> Array:
@@ -120,7 +124,7 @@ def loss_gradient(logits: Array, labels: Array, active: Array) -> Array:
 
 def layer_sizes() -> list[int]:
     """Width of the input, of each hidden layer and of the output."""
-    return [PIXELS, CONFIG["hidden"], CONFIG["hidden"], CLASSES]
+    return [INPUTS, CONFIG["hidden"], CONFIG["hidden"], CLASSES]
 
 
 def weight_names() -> list[str]:

@@ -1,183 +1,72 @@
-"""Synaptic Intelligence on split MNIST: a network that is pulled back to what it had learned.
+"""Streaming linear discriminant analysis on random convolutional features.
 
-F. Zenke, B. Poole and S. Ganguli, "Continual learning through synaptic intelligence", ICML 2017
-(arXiv 1703.04200). While a context is learned, every weight collects its share in the decrease of
-the loss; in later contexts the weights that mattered are held by a quadratic penalty. Classes are
-told apart over everything seen so far, without being told the context: class-incremental learning
-(G. van de Ven, T. Tuytelaars and A. Tolias, Nature Machine Intelligence 2022).
-
-`learn.py` calls `learn` once per context, each time in a new process; `predict.py` calls `predict`.
-All that lives on between the calls is the state, a dict of plain arrays.
+Small random filters, rectified and averaged over regions, are drawn once and never learned. Class means and one covariance of all
+classes are sums over examples, so that learning in contexts gives the very classifier that learning
+everything at once would: nothing is forgotten (T. Hayes and C. Kanan, CVPR workshops 2020, arXiv
+1909.01520).
 """
 
 import numpy as np
 
 CONFIG = {
-    "hidden": 128,
-    "epochs": 5,
-    "batch_size": 32,
-    "learning_rate": 0.001,
-    "strength": 1.0,  # of the penalty, `c` in the paper
-    "damping": 0.1,  # keeps importances finite, `xi` in the paper
+    "filters": 30,
+    "size": 7,
+    "region": 5,  # side of the squares over which responses are averaged
+    "shrinkage": 0.01,
 }
+REGIONS = (28 - CONFIG["size"] + 1) // CONFIG["region"]
+FEATURES = CONFIG["filters"] * REGIONS**2
 CLASSES = 10
-PIXELS = 28 * 28
 
 Array = np.ndarray
 State = dict[str, Array]
-Weights = dict[str, Array]
 
 
 def initial_state(rng: np.random.Generator) -> State:
-    """What is known before the first context: random weights that matter nothing."""
-    weights = init_weights(rng)
-    importance = {f"importance_{name}": np.zeros_like(w) for name, w in weights.items()}
-    return {**weights, **importance, "seen": np.zeros(CLASSES, dtype=bool)}
+    """No examples seen yet; the key is where the random features are drawn from."""
+    return {
+        "key": rng.integers(2**31, size=1),
+        "count": np.zeros(CLASSES, dtype=np.float32),
+        "sum": np.zeros((CLASSES, FEATURES), dtype=np.float32),
+        "outer": np.zeros((FEATURES, FEATURES), dtype=np.float32),
+    }
 
 
 def learn(state: State, images: Array, labels: Array, rng: np.random.Generator) -> State:
-    """Learn one context: uint8 images (n, 28, 28), labels (n,); returns the new state."""
-    x = features(images)
-    seen = state["seen"] | (np.bincount(labels, minlength=CLASSES) > 0)
-    active = active_classes(seen, labels)
-    weights = {name: state[name].copy() for name in weight_names()}
-    importance = {name: state[f"importance_{name}"] for name in weights}
-    path = train(weights, importance, x, labels, active, rng)
-    new = {"seen": seen, **weights}
-    for name, w in weights.items():
-        gain = share_of_gain(path[name], w - state[name])
-        new[f"importance_{name}"] = importance[name] + gain
-    return new
+    """Add the examples of one context to the sums."""
+    x = features(images, state["key"])
+    onehot = np.eye(CLASSES, dtype=np.float32)[labels]
+    return {
+        "key": state["key"],
+        "count": state["count"] + onehot.sum(axis=0),
+        "sum": state["sum"] + onehot.T @ x,
+        "outer": state["outer"] + x.T @ x,
+    }
 
 
 def predict(state: State, images: Array) -> Array:
-    """Scores (n, 10) of uint8 images (n, 28, 28); the largest one is the predicted digit."""
-    logits, _ = forward({name: state[name] for name in weight_names()}, features(images))
-    return np.where(state["seen"], logits, -1e9)
+    """Log-likelihoods (n, 10), up to a constant, of Gaussian classes with one covariance."""
+    count, total = state["count"].astype(np.float64), state["sum"].astype(np.float64)
+    means = total / np.maximum(count, 1.0)[:, None]
+    covariance = (state["outer"] - (means.T * count) @ means) / count.sum()
+    ridge = CONFIG["shrinkage"] * np.trace(covariance) / FEATURES
+    directions = np.linalg.solve(covariance + ridge * np.eye(FEATURES), means.T)
+    scores = features(images, state["key"]) @ directions - 0.5 * np.sum(means.T * directions, axis=0)
+    return np.where(count > 0, scores, -1e9)
 
 
-def features(images: Array) -> Array:
-    """Inputs of the network, (n, d), from uint8 images (n, 28, 28)."""
-    return images.reshape(len(images), PIXELS).astype(np.float32) / 255.0
-
-
-def augment(x: Array, rng: np.random.Generator) -> Array:
-    """Change a minibatch (n, d) before it is used; SI leaves it alone."""
-    return x
-
-
-def active_classes(seen: Array, labels: Array) -> Array:
-    """Classes that compete in the softmax while a context is learned, (10,) bool."""
-    return seen
-
-
-def train(
-    weights: Weights,
-    importance: Weights,
-    x: Array,
-    labels: Array,
-    active: Array,
-    rng: np.random.Generator,
-) -> Weights:
-    """Minimise loss + penalty, changing `weights`; returns each weight's part in the decrease."""
-    anchor = {name: w.copy() for name, w in weights.items()}
-    path = {name: np.zeros_like(w) for name, w in weights.items()}
-    optimiser = Adam(CONFIG["learning_rate"])
-    for _ in range(CONFIG["epochs"]):
-        order = rng.permutation(len(x))
-        for rows in np.array_split(order, len(x) // CONFIG["batch_size"]):
-            logits, hidden = forward(weights, augment(x[rows], rng))
-            d_logits = loss_gradient(logits, labels[rows], active)
-            gradient = backward(weights, hidden, d_logits)
-            total = {
-                name: g + penalty_gradient(importance[name], weights[name] - anchor[name])
-                for name, g in gradient.items()
-            }
-            for name, change in optimiser.step(total).items():
-                weights[name] += change
-                path[name] -= gradient[name] * change
-    return path
-
-
-def share_of_gain(path: Array, moved: Array) -> Array:
-    """Importance that weights gain in one context (equation 5 of the paper)."""
-    return np.maximum(path, 0.0) / (moved**2 + CONFIG["damping"])
-
-
-def penalty_gradient(importance: Array, moved: Array) -> Array:
-    """Gradient of the quadratic penalty that holds important weights (equation 4)."""
-    return 2.0 * CONFIG["strength"] * importance * moved
-
-
-def loss_gradient(logits: Array, labels: Array, active: Array) -> Array:
-    """Gradient in the logits (n, 10) of the mean cross-entropy over the active classes."""
-    z = np.where(active, logits, -np.inf)
-    p = np.exp(z - z.max(axis=1, keepdims=True))
-    p /= p.sum(axis=1, keepdims=True)
-    p[np.arange(len(labels)), labels] -= 1.0
-    return p / len(labels)
-
-
-def layer_sizes() -> list[int]:
-    """Width of the input, of each hidden layer and of the output."""
-    return [PIXELS, CONFIG["hidden"], CONFIG["hidden"], CLASSES]
-
-
-def weight_names() -> list[str]:
-    """Names of the network's weights: w0, b0, w1, ..."""
-    return [f"{kind}{layer}" for layer in range(len(layer_sizes()) - 1) for kind in "wb"]
-
-
-def init_weights(rng: np.random.Generator) -> Weights:
-    """He initialisation, zero biases."""
-    weights = {}
-    for layer, (n_in, n_out) in enumerate(zip(layer_sizes()[:-1], layer_sizes()[1:], strict=True)):
-        scale = np.sqrt(2.0 / n_in)
-        weights[f"w{layer}"] = (scale * rng.standard_normal((n_in, n_out))).astype(np.float32)
-        weights[f"b{layer}"] = np.zeros(n_out, dtype=np.float32)
-    return weights
-
-
-def forward(weights: Weights, x: Array) -> tuple[Array, list[Array]]:
-    """Logits (n, 10), and the inputs of every layer."""
-    hidden = [x]
-    depth = len(weights) // 2
-    for layer in range(depth - 1):
-        z = hidden[-1] @ weights[f"w{layer}"] + weights[f"b{layer}"]
-        hidden.append(np.maximum(z, 0.0))
-    logits = hidden[-1] @ weights[f"w{depth - 1}"] + weights[f"b{depth - 1}"]
-    return logits, hidden
-
-
-def backward(weights: Weights, hidden: list[Array], d_logits: Array) -> Weights:
-    """Gradient in all weights, given the gradient in the logits and what `forward` kept."""
-    gradient = {}
-    delta = d_logits
-    for layer in reversed(range(len(hidden))):
-        gradient[f"w{layer}"] = hidden[layer].T @ delta
-        gradient[f"b{layer}"] = delta.sum(axis=0)
-        delta = (delta @ weights[f"w{layer}"].T) * (hidden[layer] > 0)
-    return gradient
-
-
-class Adam:
-    """Adam (D. P. Kingma and J. Ba, ICLR 2015); starts afresh in every context."""
-
-    def __init__(self, learning_rate: float) -> None:
-        """Start with empty moments."""
-        self.learning_rate = learning_rate
-        self.steps = 0
-        self.first: Weights = {}
-        self.second: Weights = {}
-
-    def step(self, gradient: Weights) -> Weights:
-        """Change of each weight."""
-        self.steps += 1
-        change = {}
-        for name, g in gradient.items():
-            self.first[name] = 0.9 * self.first.get(name, 0.0) + 0.1 * g
-            self.second[name] = 0.999 * self.second.get(name, 0.0) + 0.001 * g**2
-            first = self.first[name] / (1.0 - 0.9**self.steps)
-            second = self.second[name] / (1.0 - 0.999**self.steps)
-            change[name] = -self.learning_rate * first / (np.sqrt(second) + 1e-8)
-        return change
+def features(images: Array, key: Array) -> Array:
+    """Rectified responses of random filters, averaged over regions, (n, FEATURES)."""
+    filters, size, region = CONFIG["filters"], CONFIG["size"], CONFIG["region"]
+    weights = np.random.default_rng(key).standard_normal((size * size, filters))
+    weights = ((weights - weights.mean(axis=0)) / size).astype(np.float32)
+    blocks = [images[start : start + 250] for start in range(0, len(images), 250)]  # bounds memory
+    responses = []
+    for block in blocks:
+        windows = np.lib.stride_tricks.sliding_window_view(
+            block.astype(np.float32) / 255.0, (size, size), axis=(1, 2)
+        )[:, : REGIONS * region, : REGIONS * region]
+        maps = np.maximum(windows.reshape(-1, size * size) @ weights, 0.0)
+        maps = maps.reshape(len(block), REGIONS, region, REGIONS, region, filters)
+        responses.append(maps.mean(axis=(2, 4)).reshape(len(block), FEATURES))
+    return np.concatenate(responses)
