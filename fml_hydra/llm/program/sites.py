@@ -93,7 +93,8 @@ def _named_children(node: ast.AST, part: _Context) -> Iterator[tuple[ast.AST, _C
             yield from ((child, _Context(name_of(node.func))) for child in node.args)
             yield from ((child, part) for child in node.keywords)
         case ast.FunctionDef() | ast.ClassDef():
-            yield from ((child, _Context(node.name)) for child in ast.iter_child_nodes(node))
+            inside = (c for c in ast.iter_child_nodes(node) if c not in node.decorator_list)
+            yield from ((child, _Context(node.name)) for child in inside)
         case ast.arguments():
             yield from _defaults(node)
         case _:

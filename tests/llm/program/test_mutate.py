@@ -21,6 +21,7 @@ def act(name="relu", big=True):
     return 2.0**3 if len(name) == 12 else -0.75
 
 
+@dataclass(frozen=True, order=False)
 class Net:
     momentum: float = 0.9
 
