@@ -19,6 +19,7 @@ from fml_hydra.hashing import value_hash
 from fml_hydra.knobs import STRICT
 from fml_hydra.llm.base import LLM
 from fml_hydra.prompts import Prompts
+from fml_hydra.resources import config_file
 from fml_hydra.sandbox import SandboxPolicy
 from fml_hydra.session import Budget
 from fml_hydra.task import TaskSpec
@@ -98,7 +99,7 @@ def _explained(error: InstantiationException, cfg: DictConfig, choices: Mapping[
     if isinstance(cause, ValidationError):
         return "; ".join(_one(dict(e), key, cfg, choices) for e in cause.errors())
     first = (str(cause) if cause else text).splitlines()[0]
-    return f"{key or 'configuration'} ({_file(key, choices)}): {first}"
+    return f"{key or 'configuration'} ({config_file(key, choices)}): {first}"
 
 
 def _one(problem: dict[str, Any], key: str, cfg: DictConfig, choices: Mapping[str, str]) -> str:
@@ -114,15 +115,10 @@ def _one(problem: dict[str, Any], key: str, cfg: DictConfig, choices: Mapping[st
         what = "is missing; give it a value there or on the command line"
     else:
         what = f"{problem['msg']}, got {textwrap.shorten(repr(problem['input']), 80)}"
-    return f"{where} ({_file(where, choices)}): {what}"
+    return f"{where} ({config_file(where, choices)}): {what}"
 
 
 def _fields(target: str) -> list[str]:
     from hydra.utils import get_class
 
     return sorted(getattr(get_class(target), "__dataclass_fields__", {})) if target else []
-
-
-def _file(key: str, choices: Mapping[str, str]) -> str:
-    group = key.partition(".")[0]
-    return f"conf/{group}/{choices[group]}.yaml" if choices.get(group) else "conf/config.yaml"

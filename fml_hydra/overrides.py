@@ -18,7 +18,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from fml_hydra.errors import ConfigError
-from fml_hydra.resources import conf_dir
+from fml_hydra.resources import conf_dir, config_file
 
 GROUPS = ("task", "agent", "llm", "prompt", "budget", "sandbox", "tracking")
 
@@ -212,22 +212,25 @@ def _explained(text: str, words: Sequence[str]) -> str:
     flat = " ".join(lines)
     if match := re.search(r"Could not find '([\w/]+)/([^/']+)'", flat):
         group, name = match.groups()
-        return f"{group}={name}: unknown; {_allowed(name, options(group.split('/')[0]))}"
+        known = options(group.split("/")[0])
+        return f"{group}={name}: no such file in conf/{group}; {_allowed(name, known)}"
     if match := re.search(r"Could not override '([^']+)'", flat):
-        key = match[1]
-        return f"{key}: unknown key; {_allowed(key.rpartition('.')[2], _siblings(key, words))}"
+        return _unknown_key(match[1], words)
     return flat
 
 
-def _siblings(key: str, words: Sequence[str]) -> list[str]:
+def _unknown_key(key: str, words: Sequence[str]) -> str:
+    """What to say of a key that is not there: its neighbours, and the file they stand in."""
     others = [w for w in words if w.lstrip("+").partition("=")[0] != key]
-    parent = key.rpartition(".")[0]
+    parent, _, name = key.rpartition(".")
     try:
-        cfg = compose("config", [*_EXTRA, *others])
+        cfg = compose("config", [*_EXTRA, *others], return_hydra_config=True)
         node = OmegaConf.select(cfg, parent) if parent else cfg
+        choices = {str(k): str(v) for k, v in cfg.hydra.runtime.choices.items()}
     except (HydraException, OmegaConfBaseException):
-        return []
-    return sorted(k for k in map(str, node or {}) if not k.startswith("_"))
+        return f"{key}: unknown key"
+    known = sorted(k for k in map(str, node or {}) if not k.startswith("_"))
+    return f"{key} ({config_file(key, choices)}): unknown key; {_allowed(name, known)}"
 
 
 def _allowed(name: str, known: Sequence[str]) -> str:

@@ -1,6 +1,7 @@
 """Where `conf/` and `tasks/` lie: beside the package in a checkout, inside it in a wheel."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from omegaconf import OmegaConf
@@ -12,6 +13,12 @@ PACKAGE = Path(__file__).resolve().parent
 def conf_dir() -> Path:
     """The folder of configuration files."""
     return _shipped("conf")
+
+
+def config_file(key: str, choices: Mapping[str, str]) -> str:
+    """The file a configuration key stands in, given which option each group has."""
+    group = key.partition(".")[0]
+    return f"conf/{group}/{choices[group]}.yaml" if choices.get(group) else "conf/config.yaml"
 
 
 def tasks_dir() -> Path:

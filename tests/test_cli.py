@@ -100,7 +100,9 @@ def test_one_failing_cell_does_not_stop_the_others(words, tmp_path, toy):
 def test_configuration_errors_are_one_line_and_exit_code_2(words, tmp_path):
     done = fml(*words("agent=aid"), cwd=tmp_path)
     assert done.returncode == 2
-    assert done.stderr.startswith("error: agent=aid: unknown; did you mean aide?")
+    assert done.stderr.startswith(
+        "error: agent=aid: no such file in conf/agent; did you mean aide?"
+    )
     assert done.stderr.count("\n") == 1
     assert not (tmp_path / "mlruns").exists()
 

@@ -53,13 +53,13 @@ def test_preflight_counts_cells_and_presets_sweep_seeds(words):
 @pytest.mark.parametrize(
     ("word", "parts"),
     [
-        ("task=fairnes", ["task=fairnes", "did you mean fairness?", "causality"]),
+        ("task=fairnes", ["task=fairnes", "conf/task", "did you mean fairness?", "causality"]),
         ("agent=aid", ["agent=aid", "did you mean aide?", "ai_scientist"]),
         ("llm=gpt", ["llm=gpt", "allowed:", "offline"]),
-        ("sed=1", ["sed", "did you mean seed?", "slots"]),
-        ("budget.stepz=3", ["budget.stepz", "did you mean steps?", "dollars"]),
+        ("sed=1", ["sed (conf/config.yaml)", "did you mean seed?", "slots"]),
+        ("budget.stepz=3", ["budget.stepz (conf/budget/default.yaml)", "did you mean steps?"]),
         ("+budget.stepz=3", ["budget.stepz", "did you mean steps?", "conf/budget/default.yaml"]),
-        ("agent.policy.num_draft=3", ["agent.policy.num_draft", "did you mean num_drafts?"]),
+        ("agent.policy.num_draft=3", ["(conf/agent/aide.yaml)", "did you mean num_drafts?"]),
         ("budget.steps=many", ["budget.steps", "valid integer", "'many'", "default.yaml"]),
         ("budget.steps=0", ["budget.steps", "greater than 0", "default.yaml"]),
         ("slots=0", ["slots", "greater than 0", "conf/config.yaml"]),
