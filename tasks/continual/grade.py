@@ -13,32 +13,34 @@ from fml_hydra.outputs import Spec, align, load_npz
 CONTEXTS = ((0, 1), (2, 3), (4, 5), (6, 7), (8, 9))
 """Digits of each context, as in prepare.py."""
 CLASSES = 10
+REPLICATES = 3
+"""Learners whose scores one evaluation hands in; the same number as in repo/learn.py."""
 
 _ID = Spec(shape=(None,), kind="i")
 _LABEL = Spec(shape=(None,), kind="i", low=0, high=CLASSES - 1)
 
 
 def grade(outputs: Path, answers: Path) -> dict[str, float]:
-    """Metrics of the model after the last context; `average_accuracy` is the primary one, up.
+    """Means over replicates, after the last context; `average_accuracy` is the primary one, up.
 
-    Reads outputs/predictions.npz: `id` (n,), `scores` (n, 10), and answers/answers.npz: `id`,
-    `label` (n,). Raises InvalidOutput for anything else.
+    Reads outputs/predictions.npz: `id` (n,), `scores` (replicates, n, 10), and answers/answers.npz:
+    `id`, `label` (n,). Raises InvalidOutput for anything else.
     """
     truth = load_npz(answers / "answers.npz", id=_ID, label=_LABEL)
-    spec = Spec(shape=(len(truth["id"]), CLASSES), kind="f")
+    spec = Spec(shape=(REPLICATES, len(truth["id"]), CLASSES), kind="f")
     handed_in = load_npz(outputs / "predictions.npz", id=_ID, scores=spec)
     rows = align(handed_in["id"], truth["id"], "predictions.npz")
-    return score(handed_in["scores"][rows], truth["label"])
+    replicates = [score(scores[rows], truth["label"]) for scores in handed_in["scores"]]
+    return {name: float(np.mean([one[name] for one in replicates])) for name in replicates[0]}
 
 
 def score(scores: np.ndarray, label: np.ndarray) -> dict[str, float]:
-    """Metrics of scores (n, 10) given labels (n,); every context must have rows.
+    """Metrics of one replicate: scores (n, 10), labels (n,); every context must have rows.
 
-    average_accuracy: share of rows whose highest score is the right one of ten, in each context, and
-    the mean over contexts; earlier_accuracy: the mean over all contexts but the last;
-    told_context_accuracy: the same as the first, but only the two digits of the row's own context
-    compete. The gap to it is what the model cannot tell apart across contexts, not forgetting within
-    them.
+    average_accuracy: share of rows whose highest score is the right one of ten, in each context;
+    the mean over contexts. earlier_accuracy: the mean over all contexts but the last.
+    told_context_accuracy: as the first, but only the two digits of a row's own context compete; its
+    lead over the first is what cannot be told apart across contexts, not lost within them.
     """
     accuracy, told = [], []
     for context in CONTEXTS:

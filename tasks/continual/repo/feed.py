@@ -4,8 +4,9 @@
 
 Runs before every context (K = 0 .. 4) and after the last (K = 5). Only this script sees DATA; it
 imports nothing of the learner. It puts the context into OUT/context.npz, in the place of the one
-before. What may be carried on is OUT/state.npz: no other file, no change to the repository, at most
-`STATE_BYTES`, and no copies of training images. Exits with the reason if that is not so.
+before. What may be carried on is OUT/state_0.npz and so on, one per replicate: no other file, no
+change to the repository, at most `STATE_BYTES` each, and no copies of training images. Exits with
+the reason if that is not so.
 """
 
 import argparse
@@ -19,11 +20,12 @@ from pathlib import Path
 import numpy as np
 
 CONTEXTS = 5
+REPLICATES = 3
 STATE_BYTES = 2**20
 SIMILAR = 0.99
 """Correlation from which on a row of numbers counts as a copy of an image."""
 CHANCE = 20
-"""Copies that may be there by chance: the importances of a unit that one image drove resemble it."""
+"""Copies that chance may leave: the importances of a unit that one image drove resemble it."""
 
 Array = np.ndarray
 
@@ -48,18 +50,19 @@ def main() -> None:
 
 
 def check(out: Path, past: list[Path], code: str) -> None:
-    """Exit unless the state is all that the learner kept of the contexts `past`."""
-    refuse_leftovers(out, allowed=("seal", "state.npz"))
+    """Exit unless the states are all that the learner kept of the contexts `past`."""
+    states = [f"state_{replicate}.npz" for replicate in range(REPLICATES)]
+    refuse_leftovers(out, allowed=("seal", *states))
     if (out / "seal").read_text() != code:
         sys.exit("files of the repository changed while a context was learned")
-    state = out / "state.npz"
-    if state.stat().st_size > STATE_BYTES:
-        sys.exit(f"the state has {state.stat().st_size} bytes; {STATE_BYTES} are allowed")
-    with np.load(state, allow_pickle=False) as file:
-        arrays = [file[name] for name in file.files]
     images = np.concatenate([np.load(path)["images"] for path in past])
-    if (stored := stored_examples(arrays, images)) > CHANCE:
-        sys.exit(f"the state holds {stored} training images; examples must not be stored")
+    for state in states:
+        if (size := (out / state).stat().st_size) > STATE_BYTES:
+            sys.exit(f"the state has {size} bytes; {STATE_BYTES} are allowed")
+        with np.load(out / state, allow_pickle=False) as file:
+            stored = stored_examples([file[name] for name in file.files], images)
+        if stored > CHANCE:
+            sys.exit(f"the state holds {stored} training images; examples must not be stored")
 
 
 def refuse_leftovers(out: Path, allowed: tuple[str, ...]) -> None:
@@ -69,7 +72,7 @@ def refuse_leftovers(out: Path, allowed: tuple[str, ...]) -> None:
     if home and home == os.environ.get("TMPDIR"):  # an empty one, made for this run
         left += Path(home).iterdir()
     if left:
-        sys.exit(f"only state.npz may be left behind, found {', '.join(p.name for p in left)}")
+        sys.exit(f"only the state may be left behind, found {', '.join(p.name for p in left)}")
 
 
 def repository_code(stream: list[Path]) -> str:

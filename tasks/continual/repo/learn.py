@@ -2,9 +2,10 @@
 
     python learn.py --out OUT --seed SEED --context K
 
-Reads OUT/context.npz, which feed.py put there, and OUT/state.npz, which the call for the context
-before left (there is none before the first); writes the new OUT/state.npz. Each context has a
-process of its own, so that the state is all the learner can remember.
+Reads OUT/context.npz, which feed.py put there, and OUT/state_0.npz and so on, which the call for
+the context before left (there are none before the first); writes them anew. Replicates differ in
+their random numbers only. Each context has a process of its own, so that the states are all that a
+learner can remember.
 """
 
 import argparse
@@ -13,20 +14,23 @@ from pathlib import Path
 import numpy as np
 from learner import initial_state, learn
 
+REPLICATES = 3
+
 
 def main() -> None:
-    """Learn the context and save the state."""
+    """Learn the context and save the states."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--context", type=int, required=True)
     arguments = parser.parse_args()
-    rng = np.random.default_rng([arguments.seed, arguments.context])
-    path = arguments.out / "state.npz"
-    state = load(path) if path.exists() else initial_state(rng)
     context = load(arguments.out / "context.npz")
-    state = learn(state, context["images"], context["labels"], rng)
-    np.savez(path, **{name: plain(name, value) for name, value in state.items()})
+    for replicate in range(REPLICATES):
+        rng = np.random.default_rng([arguments.seed, replicate, arguments.context])
+        path = arguments.out / f"state_{replicate}.npz"
+        state = load(path) if path.exists() else initial_state(rng)
+        state = learn(state, context["images"].copy(), context["labels"].copy(), rng)
+        np.savez(path, **{name: plain(name, value) for name, value in state.items()})
 
 
 def load(path: Path) -> dict[str, np.ndarray]:

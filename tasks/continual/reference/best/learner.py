@@ -51,7 +51,9 @@ def predict(state: State, images: Array) -> Array:
     covariance = (state["outer"] - (means.T * count) @ means) / count.sum()
     ridge = CONFIG["shrinkage"] * np.trace(covariance) / FEATURES
     directions = np.linalg.solve(covariance + ridge * np.eye(FEATURES), means.T)
-    scores = features(images, state["key"]) @ directions - 0.5 * np.sum(means.T * directions, axis=0)
+    scores = features(images, state["key"]) @ directions - 0.5 * np.sum(
+        means.T * directions, axis=0
+    )
     return np.where(count > 0, scores, -1e9)
 
 

@@ -90,7 +90,7 @@ def train(
     optimiser = Adam(CONFIG["learning_rate"])
     for _ in range(CONFIG["epochs"]):
         order = rng.permutation(len(x))
-        for rows in np.array_split(order, len(x) // CONFIG["batch_size"]):
+        for rows in np.array_split(order, max(1, len(x) // CONFIG["batch_size"])):
             logits, hidden = forward(weights, augment(x[rows], rng))
             d_logits = loss_gradient(logits, labels[rows], active)
             gradient = backward(weights, hidden, d_logits)
