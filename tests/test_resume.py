@@ -57,7 +57,7 @@ def outcomes(state) -> list[dict]:
 @pytest.mark.parametrize("slots", [1, 2])
 @pytest.mark.parametrize("agent", AGENTS)
 def test_resumed_equals_uninterrupted_wherever_it_was_killed(agent, slots, cell, tmp_path):
-    overrides = (*AGENTS[agent], "budget.steps=4", "seed=5", f"slots={slots}")
+    overrides = (*AGENTS[agent], f"budget.steps={2 + slots}", "seed=5", f"slots={slots}")
     whole = cell(*overrides, folder=tmp_path / "whole")
     expected = whole.run()
     total = events(whole.folder)
