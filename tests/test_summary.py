@@ -23,6 +23,7 @@ def header(metric=ACCURACY, val=0.5, test=0.4, **more):
         "seed": 3,
         "identity": "toy.aide.offline.s3.abc",
         "steps": 5,
+        "sandbox": "bubblewrap",
         "metric": metric,
         "baseline": {"val": {name: val}, "test": {name: test}},
         **more,
@@ -88,6 +89,7 @@ def test_every_field_of_a_finished_run():
         "completion_rate": 0.8,  # four of five
         "seconds_exec": 8.0,
         "seconds": 12.5,
+        "sandbox": "bubblewrap",
     }
     assert {key: getattr(row, key) for key in expected} == expected
     assert row.spend.usage == Usage(input=130, output=65)
