@@ -14,6 +14,7 @@ from filelock import FileLock
 
 from fml_hydra.errors import TaskError
 from fml_hydra.evaluation import Evaluator
+from fml_hydra.files import replace_json
 from fml_hydra.hashing import value_hash
 from fml_hydra.task import Split, TaskSpec
 
@@ -40,9 +41,7 @@ def measure(evaluator: Evaluator, root: Path) -> Baseline:
         if path.exists():
             return Baseline(**json.loads(path.read_text()))
         baseline = _measured(evaluator)
-        partial = path.with_suffix(".part")
-        partial.write_text(json.dumps(baseline.__dict__))
-        partial.replace(path)
+        replace_json(path, baseline.__dict__)
     return baseline
 
 

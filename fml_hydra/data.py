@@ -89,9 +89,7 @@ def prepare(
 
     Raises DataError when a raw file cannot be had or verified, or when `script` fails.
     """
-    task = script.parent.name
-    key = value_hash([file_hash(script), {n: s.sha256 for n, s in sources.items()}])[:16]
-    home = cache / "data" / task / key
+    home = _home(script, sources, cache)
     home.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{home}.lock"):
         if not (home / "done.json").exists():
@@ -102,8 +100,13 @@ def prepare(
 
 def is_prepared(script: Path, sources: Mapping[str, Source], cache: Path) -> bool:
     """Whether `prepare` would find everything in the cache."""
+    return (_home(script, sources, cache) / "done.json").exists()
+
+
+def _home(script: Path, sources: Mapping[str, Source], cache: Path) -> Path:
+    """Where a task's prepared data is kept: its name tells script and raw files apart."""
     key = value_hash([file_hash(script), {n: s.sha256 for n, s in sources.items()}])[:16]
-    return (cache / "data" / script.parent.name / key / "done.json").exists()
+    return cache / "data" / script.parent.name / key
 
 
 def installed_copies(sources: Mapping[str, Source]) -> list[Path]:

@@ -17,18 +17,16 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from fml_hydra.errors import JournalError
 from fml_hydra.jsonl import JsonLines, Record, read_records
 from fml_hydra.metric import better
 from fml_hydra.usage import Usage
 
-Op = Literal["draft", "improve", "debug", "crossover", "tune", "ablate"]
 Status = Literal[
     "ok", "noop", "edit_failed", "syntax", "protected", "crash", "timeout", "no_metric", "invalid"
 ]
-STATUSES: tuple[str, ...] = get_args(Status)
 REFUSED: frozenset[str] = frozenset({"noop", "edit_failed", "syntax", "protected"})
 """Statuses that can be known before anything is trained."""
 

@@ -5,8 +5,7 @@ Hydra resolves plain overrides before any sweeper exists, so `task=all` has to b
 
 import difflib
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,6 +41,10 @@ class CommandLine:
     def argv(self) -> list[str]:
         """What is handed to Hydra."""
         return [*self.flags, *self.overrides]
+
+    def searched(self) -> list[str]:
+        """What makes `compose`, which knows no flags, look into the user's own folder too."""
+        return [f"hydra.searchpath=[file://{self.config_dir}]"] if self.config_dir else []
 
 
 @dataclass(frozen=True)
@@ -84,13 +87,13 @@ def preflight(line: CommandLine) -> Plan:
     """
     from fml_hydra.config import load_experiment
 
-    with _composing(line):
-        choices, params = _swept(line)
+    with initialize_config_dir(str(conf_dir()), version_base="1.3"):
+        choices = _swept(line)
         first = {key: values[0] for key, values in choices.items()}
         base: DictConfig | None = None
         for key, value in [("", ""), *((k, v) for k, vs in choices.items() for v in vs[1:])]:
-            words = [*params, *({**first, key: value} if key else first).values()]
-            cfg, picked = _composed(words)
+            words = ({**first, key: value} if key else first).values()
+            cfg, picked = _composed([*line.searched(), *words])
             load_experiment(cfg, picked)
             base = base or cfg
     assert base is not None
@@ -103,23 +106,13 @@ def preflight(line: CommandLine) -> Plan:
 def compose_config(overrides: Sequence[str]) -> DictConfig:
     """The configuration for sub-commands; raises ConfigError in one line."""
     line = parse(overrides)
-    with _composing(line):
-        return _composed(list(line.overrides))[0]
-
-
-@contextmanager
-def _composing(line: CommandLine) -> Iterator[None]:
     with initialize_config_dir(str(conf_dir()), version_base="1.3"):
-        _EXTRA[:] = [f"hydra.searchpath=[file://{line.config_dir}]"] if line.config_dir else []
-        yield
-
-
-_EXTRA: list[str] = []
+        return _composed([*line.searched(), *line.overrides])[0]
 
 
 def _composed(words: Sequence[str]) -> tuple[DictConfig, dict[str, str]]:
     try:
-        cfg = compose("config", [*_EXTRA, *words], return_hydra_config=True)
+        cfg = compose("config", list(words), return_hydra_config=True)
         picked = {str(k): str(v) for k, v in cfg.hydra.runtime.choices.items()}
         OmegaConf.set_struct(cfg, False)
         cfg.pop("hydra")
@@ -129,7 +122,7 @@ def _composed(words: Sequence[str]) -> tuple[DictConfig, dict[str, str]]:
     return cfg, picked
 
 
-def _swept(line: CommandLine) -> tuple[dict[str, list[str]], list[str]]:
+def _swept(line: CommandLine) -> dict[str, list[str]]:
     """For each override its values as overrides of their own; presets' sweeps included."""
     parser = OverridesParser.create()
     try:
@@ -143,14 +136,16 @@ def _swept(line: CommandLine) -> tuple[dict[str, list[str]], list[str]]:
             raise ConfigError(f"{override.input_line} asks for several runs; add -m to sweep")
         found[override.key_or_group + str(override.type)] = values
     if line.multirun:
-        _add_preset_sweeps(found, parser)
-    return found, []
+        _add_preset_sweeps(found, line.searched(), parser)
+    return found
 
 
-def _add_preset_sweeps(found: dict[str, list[str]], parser: OverridesParser) -> None:
-    words = [values[0] for values in found.values()]
+def _add_preset_sweeps(
+    found: dict[str, list[str]], searched: list[str], parser: OverridesParser
+) -> None:
+    words = [*searched, *(values[0] for values in found.values())]
     try:
-        params = compose("config", [*_EXTRA, *words], return_hydra_config=True).hydra.sweeper.params
+        params = compose("config", words, return_hydra_config=True).hydra.sweeper.params
     except (HydraException, OmegaConfBaseException) as error:
         raise ConfigError(_explained(str(error), words)) from error
     given = {key.partition("OverrideType")[0] for key in found}
@@ -224,7 +219,7 @@ def _unknown_key(key: str, words: Sequence[str]) -> str:
     others = [w for w in words if w.lstrip("+").partition("=")[0] != key]
     parent, _, name = key.rpartition(".")
     try:
-        cfg = compose("config", [*_EXTRA, *others], return_hydra_config=True)
+        cfg = compose("config", others, return_hydra_config=True)
         node = OmegaConf.select(cfg, parent) if parent else cfg
         choices = {str(k): str(v) for k, v in cfg.hydra.runtime.choices.items()}
     except (HydraException, OmegaConfBaseException):

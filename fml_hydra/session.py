@@ -398,14 +398,14 @@ def _all_at_once(work: Sequence[Callable[[], None]]) -> None:
         return
     failures: list[Exception] = []
 
-    def guarded(call: Callable[[], None]) -> None:
+    def collected(call: Callable[[], None]) -> None:
         try:
             call()
         except Exception as error:  # noqa: BLE001  # raised again below, in the caller's thread
             failures.append(error)
 
     threads = [
-        threading.Thread(target=guarded, args=(w,), name=f"slot {i}", daemon=True)
+        threading.Thread(target=collected, args=(w,), name=f"slot {i}", daemon=True)
         for i, w in enumerate(work)
     ]
     for thread in threads:

@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from fml_hydra.files import replace_json
+
 
 @dataclass
 class CellStatus:
@@ -37,10 +39,7 @@ class CellStatus:
 
 def write_status(path: Path, status: CellStatus) -> None:
     """Replace the status file at once, so that a reader never sees half of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.part")
-    partial.write_text(json.dumps(asdict(status)))
-    partial.replace(path)
+    replace_json(path, asdict(status))
 
 
 def read_statuses(folder: Path) -> list[CellStatus]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from filelock import FileLock
 
 from fml_hydra.errors import InfraError
+from fml_hydra.files import replace_json
 from fml_hydra.journal import Folded, Node
 from fml_hydra.steps import step_folder, write_code
 from fml_hydra.summary import Summary, metric_of, summarize
@@ -56,9 +57,7 @@ class Receipt:
 
     def write(self, path: Path) -> None:
         """Replace the file at once."""
-        partial = path.with_suffix(".part")
-        partial.write_text(json.dumps(asdict(self)))
-        partial.replace(path)
+        replace_json(path, asdict(self))
 
 
 class Delivery:
