@@ -109,14 +109,16 @@ class Evaluator:
         self._policy = policy
         self._hidden = installed_copies(task.sources)
 
-    def evaluate(self, files: Mapping[str, str], split: Split) -> Outcome:
+    def evaluate(self, files: Mapping[str, str], split: Split, shift: int = 0) -> Outcome:
         """Run and grade the pinned commit with `files` written over it.
+
+        `shift` is added to the training seed of the split.
 
         Raises InfraError or SandboxError when it is our fault, TaskError when the task's own grader
         is broken: it cannot be loaded, or fails on the outputs of the baseline.
         """
         with self.workspace.slot(self._slots, files) as slot, _Grader(self.task.grader) as grader:
-            ran = self._run_commands(slot, split)
+            ran = self._run_commands(slot, split, shift)
             if ran.status != "ok":
                 return ran.outcome(self.sandbox.level)
             try:
@@ -128,11 +130,11 @@ class Evaluator:
             verdict = grader.grade(slot.graded, self.data.answers(split))
             return self._judge(ran, verdict, handed_in, split)
 
-    def _run_commands(self, slot: Slot, split: Split) -> _Ran:
+    def _run_commands(self, slot: Slot, split: Split, shift: int) -> _Ran:
         done: list[Completed] = []
         left = self.task.timeout
         for command in self.task.commands:
-            completed = self._run(slot, command, split, left)
+            completed = self._run(slot, command, split, shift, left)
             done.append(completed)
             left -= completed.seconds
             status, reason = self._verdict(slot, completed)
@@ -140,7 +142,9 @@ class Evaluator:
                 return _Ran(tuple(done), status, reason)
         return _Ran(tuple(done), "ok", "")
 
-    def _run(self, slot: Slot, command: Command, split: Split, seconds: float) -> Completed:
+    def _run(
+        self, slot: Slot, command: Command, split: Split, shift: int, seconds: float
+    ) -> Completed:
         parts = [_exposed(slot, part, self.data.inputs(part, split)) for part in command.data]
         own = [
             Mount(slot.repo, "/task/repo", writable=True),
@@ -149,7 +153,7 @@ class Evaluator:
         ]
         repo, out, home = (self.sandbox.inside(mount) for mount in own)
         data = self.sandbox.inside(Mount(slot.data, "/task/data"))
-        seed = str(getattr(self.task.seeds, split))
+        seed = str(getattr(self.task.seeds, split) + shift)
         words = {"python": sys.executable, "data": data, "out": out, "seed": seed}
         return self.sandbox.run(
             [word.format(**words) for word in shlex.split(command.run)],
@@ -158,6 +162,7 @@ class Evaluator:
             cwd=repo,
             limits=self._policy.limits(max(seconds, 0.1), self.task.memory_mb),
             hidden=self._hidden,
+            preload=self.task.preload,
         )
 
     def _verdict(self, slot: Slot, completed: Completed) -> tuple[Status, str]:

@@ -133,6 +133,8 @@ class TaskSpec:
     """Threads a command may use."""
     memory_mb: int = 2048
     """Memory a command may use."""
+    preload: tuple[str, ...] = ()
+    """Packages its scripts are started with, imported once for all steps (where the sandbox can)."""
     isolation: Literal["separate", "shared"] = "separate"
     """`shared`: a foreign script trains and evaluates in one process."""
     reported: Reported | None = None

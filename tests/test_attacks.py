@@ -11,6 +11,7 @@ import sys
 import textwrap
 import time
 import uuid
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -24,11 +25,13 @@ BLOCKED = probe("bubblewrap")
 pytestmark = pytest.mark.skipif(bool(BLOCKED), reason=f"bubblewrap: {BLOCKED}")
 
 
-@pytest.fixture(scope="module")
-def bench(toy: Path, tmp_path_factory: pytest.TempPathFactory) -> Bench:
-    """The toy task under the strong level, its baseline measured."""
+@pytest.fixture(scope="module", params=[(), ("json",)], ids=["started", "forked"])
+def bench(
+    request: pytest.FixtureRequest, toy: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Bench:
+    """The toy task under the strong level, its baseline measured; both ways a script can start."""
     folder = tmp_path_factory.mktemp("bench")
-    task = toy_task(toy, folder)
+    task = replace(toy_task(toy, folder), preload=request.param)
     return Bench.open(task, folder, toy / "cache", "bubblewrap").measured()
 
 
@@ -462,7 +465,7 @@ def test_24_limits_parents_and_privileges(bench: Bench, honest: dict) -> None:
                 print("raised", kind)
             except (ValueError, OSError):
                 pass
-        for pid in ({os.getpid()}, os.getppid(), -1):
+        for pid in ({os.getpid()}, os.getppid() or 1):
             try:
                 os.kill(pid, signal.SIGKILL)
             except OSError:

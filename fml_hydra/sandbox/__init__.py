@@ -3,12 +3,13 @@
 `open_sandbox` picks a level, `Sandbox.run` runs a command. Not here: what to run, how to judge it.
 """
 
-from fml_hydra.sandbox.base import LEVELS, Completed, Level, Limits, Mount, Sandbox
+from fml_hydra.sandbox.base import LEVELS, Completed, Follower, Level, Limits, Mount, Sandbox
 from fml_hydra.sandbox.choose import SandboxPolicy, open_sandbox, probe
 
 __all__ = [
     "LEVELS",
     "Completed",
+    "Follower",
     "Level",
     "Limits",
     "Mount",

@@ -14,7 +14,7 @@ Level = Literal["process", "bubblewrap"]
 LEVELS: tuple[Level, ...] = ("process", "bubblewrap")
 """Weakest first."""
 
-Killed = Literal["", "timeout", "memory", "processes", "disk"]
+Killed = Literal["", "timeout", "memory", "processes", "disk", "stopped"]
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,18 @@ class Mount:
     """Absolute path under which a candidate sees it, where the level can do that."""
     writable: bool = False
     """Whether a candidate may change it; only `bubblewrap` enforces a False."""
+
+
+class Follower(Protocol):
+    """Hears what a command prints as it comes, and may end it: a limit only the caller knows."""
+
+    def hear(self, chunk: bytes) -> None:
+        """The next bytes of stdout; called from the thread that called `Sandbox.run`."""
+        ...
+
+    def stop(self) -> bool:
+        """Whether the command is to be ended now; asked many times a second."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -45,6 +57,8 @@ class Limits:
     """File descriptors of each process."""
     output_kb: int = 256
     """Bytes kept of stdout and of stderr, half from the beginning and half from the end."""
+    follower: Follower | None = None
+    """Follows the command while it runs."""
 
 
 @dataclass(frozen=True)
@@ -84,12 +98,15 @@ class Sandbox(Protocol):
         limits: Limits,
         python: Path = Path(sys.executable),
         hidden: Sequence[Path] = (),
+        preload: Sequence[str] = (),
     ) -> Completed:
         """Run `argv` in `cwd` (a path as seen inside) and end everything it started.
 
         The command sees `mounts`, the interpreter `python` (first on its PATH) and what that needs,
         and no environment but `env` and a few constants. `hidden` files and folders stay unreadable
-        even inside what is mounted. Raises SandboxError when the command could not be started.
+        even inside what is mounted. A script of `python` may be started with the packages `preload`
+        already imported, where the level can do that; nothing else changes. Raises SandboxError
+        when the command could not be started.
         """
         ...
 

@@ -10,12 +10,14 @@ import os
 import re
 import select
 import shutil
+import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass
+from functools import partial
 from io import FileIO
 from itertools import islice
 from pathlib import Path
@@ -27,6 +29,7 @@ from fml_hydra.sandbox.base import Completed, Level, Limits, Mount, environment
 from fml_hydra.sandbox.interpreter import interpreter
 from fml_hydra.sandbox.launch import limited, spawn
 from fml_hydra.sandbox.layout import HOME, SCRATCH, arguments
+from fml_hydra.sandbox.preload import is_script, warm_python
 from fml_hydra.sandbox.watch import alive, watch
 
 log = logging.getLogger(__name__)
@@ -86,6 +89,7 @@ class Bubblewrap:
         limits: Limits,
         python: Path = Path(sys.executable),
         hidden: Sequence[Path] = (),
+        preload: Sequence[str] = (),
     ) -> Completed:
         """See `Sandbox.run`."""
         variables = environment(python, HOME, "/tmp", env)
@@ -93,20 +97,38 @@ class Bubblewrap:
         options = [*self.flags, *view, "--chdir", cwd]
         for name, value in variables.items():
             options += ["--setenv", name, value]
-        command = [*options, "--", *limited(argv, limits, others=0)]
-        return self._follow(command, [m.source for m in mounts if m.writable], limits)
+        writable = [m.source for m in mounts if m.writable]
+        warm = warm_python(python, preload, variables) if is_script(argv, python) else None
+        if warm is None:
+            command = [*options, "--", *limited(argv, limits, others=0)]
+            return self._follow(command, writable, limits)
+        with closing(_Holder()) as holder:
+            enter = partial(warm.enter, argv[1:], variables, cwd, limits, holder.ours)
+            command = [*options, "--", *holder.command]
+            return self._follow(command, writable, limits, holder, enter)
 
-    def _follow(self, command: list[str], writable: list[Path], limits: Limits) -> Completed:
+    def _follow(
+        self,
+        command: list[str],
+        writable: list[Path],
+        limits: Limits,
+        holder: "_Holder | None" = None,
+        enter: Callable[[int, int], int] | None = None,
+    ) -> Completed:
         reading, writing = os.pipe()
         with os.fdopen(reading, "rb", buffering=0) as pipe:
             try:
                 # an empty environment, because /proc/1/environ inside is bubblewrap's own
                 options = [str(self.binary), "--json-status-fd", str(writing), *command]
-                process = spawn(options, {}, "/", [writing])
+                stdin = holder.theirs.fileno() if holder else subprocess.DEVNULL
+                process = spawn(options, {}, "/", [writing], stdin)
             finally:
                 os.close(writing)
             status = _Status(pipe)
-            completed = watch(process, _Namespace(process, status.child()), writable, limits)
+            namespace = _Namespace(process, status.child())
+            if holder and enter and holder.ready():
+                namespace.join(enter)
+            completed = watch(process, namespace, writable, limits)
             if not completed.killed and not status.exited():
                 why = completed.stderr.strip() or f"ended early with code {completed.code}"
                 raise SandboxError(f"bubblewrap could not start the command: {why}")
@@ -140,6 +162,26 @@ class _Status:
         return b'"exit-code"' in self._text + self._pipe.readall()
 
 
+class _Holder:
+    """A shell that keeps a sandbox open for a fork that joins it, and ends with its exit code."""
+
+    command = ("/bin/sh", "-c", 'echo >&0; read -r code && exit "$code"; exit 125')
+
+    def __init__(self) -> None:
+        self.ours, self.theirs = socket.socketpair()
+
+    def ready(self) -> bool:
+        """Wait until the sandbox is complete: before, the machine's own files are seen in it."""
+        self.theirs.close()
+        self.ours.settimeout(_START)
+        return self.ours.recv(1) == b"\n"
+
+    def close(self) -> None:
+        """Let go of both ends."""
+        self.ours.close()
+        self.theirs.close()
+
+
 class _Namespace:
     """Everything in one PID namespace: the kernel ends all of it with its first process."""
 
@@ -147,6 +189,18 @@ class _Namespace:
         self._process = process
         self._first = first
         self._root = f"/proc/{first.pid if first else 0}/root"
+        self._joined: psutil.Process | None = None
+
+    def join(self, enter: Callable[[int, int], int]) -> None:
+        """Take in a process that `enter` brings in from outside; nobody's child in here."""
+        if self._first is None:
+            return
+        try:
+            with suppress(psutil.Error):  # it has ended already
+                self._joined = psutil.Process(enter(self._process.pid, self._first.pid))
+        except SandboxError:
+            self.kill()
+            raise
 
     def crowd(self, enough: int) -> int:
         """All in its own /proc but bubblewrap itself."""
@@ -157,10 +211,11 @@ class _Namespace:
 
     def members(self) -> list[psutil.Process]:
         """All but bubblewrap itself."""
-        try:
-            return self._first.children(recursive=True) if self._first else []
-        except psutil.Error:
-            return []
+        found = [self._joined] if self._joined and alive(self._joined) else []
+        for root in (self._first, self._joined):
+            with suppress(psutil.Error):
+                found += root.children(recursive=True) if root else []
+        return found
 
     def volumes(self) -> Sequence[Path]:
         """The file systems in memory, seen through the first process's root."""

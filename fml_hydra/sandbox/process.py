@@ -55,8 +55,9 @@ class PlainProcess:
         limits: Limits,
         python: Path = Path(sys.executable),
         hidden: Sequence[Path] = (),
+        preload: Sequence[str] = (),
     ) -> Completed:
-        """See `Sandbox.run`; `hidden` and read-only mounts cannot be enforced here."""
+        """See `Sandbox.run`; `hidden` and read-only mounts cannot be enforced, `preload` is not."""
         for mount in mounts:
             if not mount.source.exists():
                 raise SandboxError(f"nothing to mount at {mount.source}")

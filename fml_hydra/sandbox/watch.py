@@ -13,7 +13,7 @@ from typing import Protocol
 
 import psutil
 
-from fml_hydra.sandbox.base import Completed, Killed, Limits
+from fml_hydra.sandbox.base import Completed, Follower, Killed, Limits
 from fml_hydra.sandbox.output import Capture
 from fml_hydra.sandbox.usage import disk_bytes, machine_tasks, memory_bytes, volume_bytes
 
@@ -54,7 +54,7 @@ def watch(
     Whatever happens, also an exception, the group is killed before this returns.
     """
     started = time.monotonic()
-    streams = _Streams(process, limits.output_kb * 1024)
+    streams = _Streams(process, limits.output_kb * 1024, limits.follower)
     try:
         killed = _follow(process, streams, _Meter(group, writable, limits), started)
         seconds = time.monotonic() - started
@@ -87,6 +87,7 @@ def _follow(
     process: subprocess.Popen[bytes], streams: "_Streams", meter: "_Meter", started: float
 ) -> Killed:
     deadline = started + meter.limits.seconds
+    follower = meter.limits.follower
     look = started + LOOK
     ended = _pidfd(process.pid)
     tick = _TICK_WITHOUT_PIDFD if ended is None else _TICK
@@ -97,6 +98,8 @@ def _follow(
             now = time.monotonic()
             if now >= deadline:
                 return "timeout"
+            if follower and follower.stop():
+                return "stopped"
             if now >= look or meter.crowded():
                 if exceeded := meter.exceeded():
                     return exceeded
@@ -124,10 +127,13 @@ def _ended(process: subprocess.Popen[bytes]) -> bool:
 class _Streams:
     """Reads stdout and stderr as they come, without ever waiting for one of them."""
 
-    def __init__(self, process: subprocess.Popen[bytes], cap: int) -> None:
+    def __init__(
+        self, process: subprocess.Popen[bytes], cap: int, follower: Follower | None
+    ) -> None:
         assert process.stdout is not None
         assert process.stderr is not None
         self.captures = (Capture(cap), Capture(cap))
+        self._follower = follower
         self.selector = selectors.DefaultSelector()
         self._pipes = (process.stdout, process.stderr)
         for pipe, capture in zip(self._pipes, self.captures, strict=True):
@@ -141,6 +147,8 @@ class _Streams:
             if isinstance(key.data, Capture):
                 chunk = os.read(key.fd, _CHUNK)
                 key.data.feed(chunk)
+                if self._follower and key.data is self.captures[0]:
+                    self._follower.hear(chunk)
                 got = True
                 if not chunk:
                     self.selector.unregister(key.fd)

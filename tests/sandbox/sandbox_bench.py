@@ -16,6 +16,8 @@ class Bench:
 
     sandbox: Sandbox
     slot: Path
+    preload: tuple[str, ...] = ()
+    """Packages to start Python scripts with."""
 
     @property
     def mount(self) -> Mount:
@@ -35,12 +37,19 @@ class Bench:
         """Run `argv` in the slot."""
         cwd = self.sandbox.inside(self.mount)
         bounds = replace(Limits(seconds), **limits)
-        return self.sandbox.run(argv, [self.mount, *mounts], env or {}, cwd, bounds, python, hidden)
+        every = [self.mount, *mounts]
+        return self.sandbox.run(argv, every, env or {}, cwd, bounds, python, hidden, self.preload)
 
     def python(self, code: str, *args: str, **options: Any) -> Completed:
         """Run lines of Python in the slot; `args` are its sys.argv[1:]."""
         script = textwrap.dedent(code)
         interpreter = str(options.get("python", sys.executable))
+        if self.preload:
+            folder = self.slot.parent / "script"
+            folder.mkdir(exist_ok=True)
+            (folder / "script.py").write_text(script)
+            mounts = [*options.pop("mounts", ()), Mount(folder, "/script")]
+            return self.run([interpreter, "/script/script.py", *args], mounts=mounts, **options)
         return self.run([interpreter, "-c", script, *args], **options)
 
 
