@@ -5,7 +5,7 @@ Measured once per task and machine state, then shared by all runs below one root
 
 import json
 import sys
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import get_args
@@ -75,8 +75,10 @@ def _measured(evaluator: Evaluator) -> Baseline:
 
 def _key(evaluator: Evaluator) -> str:
     task: TaskSpec = evaluator.task
-    commands = [[c.run, *c.data] for c in task.commands]
+    commands = [[c.run, *c.data] for c in (*task.commands, *task.test_commands)]
     seeds = [task.seeds.val, task.seeds.test]
-    grading = [task.metric.name, task.outputs, evaluator.data.sha256]
-    place = [evaluator.sandbox.level, task.threads, versions()]
+    results = [asdict(result) for result in task.results]
+    grading = [task.metric.name, task.outputs, results, evaluator.data.sha256]
+    python = [evaluator.python.version, *evaluator.python.installed]
+    place = [evaluator.sandbox.level, task.threads, versions(), python]
     return value_hash([task.content_hash(), commands, seeds, grading, place])[:16]

@@ -87,7 +87,8 @@ def prepare(
 ) -> Prepared:
     """Build a task's data once, or find it in the cache; safe to call from several processes.
 
-    Raises DataError when a raw file cannot be had or verified, or when `script` fails.
+    Without a `script` there is no data, and all parts are empty. Raises DataError when a raw file
+    cannot be had or verified, or when `script` fails.
     """
     home = _home(script, sources, cache)
     home.parent.mkdir(parents=True, exist_ok=True)
@@ -105,7 +106,8 @@ def is_prepared(script: Path, sources: Mapping[str, Source], cache: Path) -> boo
 
 def _home(script: Path, sources: Mapping[str, Source], cache: Path) -> Path:
     """Where a task's prepared data is kept: its name tells script and raw files apart."""
-    key = value_hash([file_hash(script), {n: s.sha256 for n, s in sources.items()}])[:16]
+    made_by = file_hash(script) if script.exists() else ""
+    key = value_hash([made_by, {n: s.sha256 for n, s in sources.items()}])[:16]
     return cache / "data" / script.parent.name / key
 
 
@@ -134,7 +136,11 @@ def _build(
     out = scratch / "data"
     out.mkdir(parents=True)
     try:
-        _run_script(script, raw, out)
+        if script.exists():
+            _run_script(script, raw, out)
+        else:
+            for part in PARTS:
+                (out / part).mkdir(parents=True)
         if missing := [part for part in PARTS if not (out / part).is_dir()]:
             raise DataError(f"{script}: did not write {', '.join(missing)}")
         done = {"sha256": tree_hash(out), "provenance": provenance}

@@ -7,6 +7,7 @@ FmlError
 ├── JournalError       a journal is damaged in a way that cannot be forgiven; names the line
 ├── EditError          an LLM reply cannot be turned into an edit (`status` says which way)
 ├── InvalidOutput      a candidate's output is not what the task asks for (raised while grading)
+│   └── MissingOutput  an output, or a value in it, is not there at all
 ├── SandboxError       the sandbox could not be set up, or is below what is required
 ├── InfraError         our fault or the provider's: never charged to the agent
 ├── RunLocked          another process is working on the same run
@@ -48,6 +49,10 @@ class EditError(FmlError):
 
 class InvalidOutput(FmlError):
     """A candidate's output is not what the task asks for."""
+
+
+class MissingOutput(InvalidOutput):
+    """An output, or a value in it, is not there at all."""
 
 
 class SandboxError(FmlError):

@@ -6,33 +6,26 @@ Not here: budgets, journals, LLMs.
 
 import json
 import math
-import os
 import shlex
-import shutil
-import stat
-import subprocess
-import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import BinaryIO
 
-from fml_hydra.data import Prepared, installed_copies
-from fml_hydra.errors import InvalidOutput, TaskError
-from fml_hydra.hashing import file_hash, text_hash
+from fml_hydra.data import Prepared, installed_copies, prepare
+from fml_hydra.environment import Interpreter, ready_python
+from fml_hydra.errors import InvalidOutput, MissingOutput, TaskError
+from fml_hydra.grading import Grader, Verdict
+from fml_hydra.handed_in import Wanted, collect
+from fml_hydra.hashing import value_hash
 from fml_hydra.journal import Status
-from fml_hydra.sandbox import Completed, Mount, Sandbox, SandboxPolicy
-from fml_hydra.task import Command, Split, TaskSpec
-from fml_hydra.workspace import Slot, Workspace
+from fml_hydra.postprocess import RULES
+from fml_hydra.sandbox import Completed, Mount, Sandbox, SandboxPolicy, open_sandbox
+from fml_hydra.task import TaskSpec
+from fml_hydra.terms import OUT, Command, Split
+from fml_hydra.workspace import Slot, Workspace, remove_tree
 
 FEEDBACK_CHARS = 2500
 """How much of the head, and of the tail, of an error is kept as feedback."""
-OUTPUT_BYTES = 256 * 2**20
-"""Largest output file that is taken."""
-GRADING_SECONDS = 120.0
-"""How long grade.py may take."""
-GRADING_MB = 4096
-"""Memory grade.py may use."""
 _OFFLINE = (
     "Name or service not known",
     "Network is unreachable",
@@ -98,6 +91,7 @@ class Evaluator:
         data: Prepared,
         slots: Path,
         policy: SandboxPolicy,
+        python: Interpreter,
     ) -> None:
         self.task = task
         self.workspace = workspace
@@ -105,9 +99,31 @@ class Evaluator:
         self.baseline: dict[Split, dict[str, float]] = {}
         """Baseline metrics by split, for constraints and feedback; set once they are measured."""
         self.data = data
+        self.python = python
         self._slots = slots
         self._policy = policy
         self._hidden = installed_copies(task.sources)
+
+    @classmethod
+    def open(
+        cls,
+        task: TaskSpec,
+        policy: SandboxPolicy,
+        cache: Path,
+        slots: Path,
+        report: Callable[[str], None] = lambda _: None,
+    ) -> "Evaluator":
+        """An evaluator with everything a task needs made ready: sandbox, Python, data, workspace.
+
+        `slots` is a folder for its evaluations alone. Raises SandboxError, TaskError or DataError.
+        """
+        sandbox = open_sandbox(policy)
+        python = ready_python(task.env, task.dir, cache, report)
+        report("preparing data")
+        data = prepare(task.preparer, task.sources, cache, report)
+        workspace = Workspace.open(task.repo, task.protected, cache)
+        remove_tree(slots)  # left over from a kill
+        return cls(task, workspace, sandbox, data, slots, policy, python)
 
     def evaluate(self, files: Mapping[str, str], split: Split, shift: int = 0) -> Outcome:
         """Run and grade the pinned commit with `files` written over it.
@@ -117,12 +133,13 @@ class Evaluator:
         Raises InfraError or SandboxError when it is our fault, TaskError when the task's own grader
         is broken: it cannot be loaded, or fails on the outputs of the baseline.
         """
-        with self.workspace.slot(self._slots, files) as slot, _Grader(self.task.grader) as grader:
+        with self.workspace.slot(self._slots, files) as slot, Grader(self.task.grader) as grader:
+            self._clear(slot)
             ran = self._run_commands(slot, split, shift)
             if ran.status != "ok":
                 return ran.outcome(self.sandbox.level)
             try:
-                handed_in = _collect(slot, self.task.outputs)
+                handed_in = self._collect(slot, ran)
             except InvalidOutput as error:
                 missing = isinstance(error, MissingOutput)
                 status = "no_metric" if missing else "invalid"
@@ -130,10 +147,34 @@ class Evaluator:
             verdict = grader.grade(slot.graded, self.data.answers(split))
             return self._judge(ran, verdict, handed_in, split)
 
+    def _clear(self, slot: Slot) -> None:
+        """Results that came with the repository are not this evaluation's."""
+        for result in self.task.results:
+            if result.file and not result.file.startswith(OUT):
+                (slot.repo / result.file).unlink(missing_ok=True)
+
+    def _collect(self, slot: Slot, ran: "_Ran") -> str:
+        """Take what is to be graded; returns the common hash."""
+        if not self.task.results:
+            outputs = self.task.outputs
+            return collect([Wanted(slot.out, name, slot.graded / name) for name in outputs])
+        wanted, rules, printed = [], [], ran.outcome("").stdout
+        for number, result in enumerate(self.task.results):
+            kept = slot.graded / str(number)
+            name = result.file.removeprefix(OUT)
+            rules.append({**asdict(result), "kept": kept.name, "name": name or "stdout"})
+            if not result.file:
+                kept.write_text(printed, encoding="utf-8")
+            else:
+                folder = slot.repo if name == result.file else slot.out
+                wanted.append(Wanted(folder, name, kept))
+        (slot.graded / RULES).write_text(json.dumps(rules), encoding="utf-8")
+        return collect(wanted)
+
     def _run_commands(self, slot: Slot, split: Split, shift: int) -> _Ran:
         done: list[Completed] = []
         left = self.task.timeout
-        for command in self.task.commands:
+        for command in self.task.commands_for(split):
             completed = self._run(slot, command, split, shift, left)
             done.append(completed)
             left -= completed.seconds
@@ -151,19 +192,32 @@ class Evaluator:
             Mount(slot.out, "/task/out", writable=True),
             Mount(slot.home, "/task/home", writable=True),
         ]
+        parts += [self._mounted(slot, *place) for place in self.task.mounts.items()]
         repo, out, home = (self.sandbox.inside(mount) for mount in own)
         data = self.sandbox.inside(Mount(slot.data, "/task/data"))
         seed = str(getattr(self.task.seeds, split) + shift)
-        words = {"python": sys.executable, "data": data, "out": out, "seed": seed}
+        python = self.python.path
+        words = {"python": str(python), "data": data, "out": out, "seed": seed}
         return self.sandbox.run(
             [word.format(**words) for word in shlex.split(command.run)],
             mounts=[*own, *parts],
-            env=_environment(home, self.task.threads),
+            env=_environment(python, home, self.task.threads),
             cwd=repo,
             limits=self._policy.limits(max(seconds, 0.1), self.task.memory_mb),
+            python=python,
             hidden=self._hidden,
             preload=self.task.preload,
         )
+
+    def _mounted(self, slot: Slot, place: str, folder: Path) -> Mount:
+        """A folder of this machine in the repository: mounted, or where that cannot be, linked."""
+        mount = Mount(folder, f"/task/repo/{place}")
+        link = slot.repo / place
+        if self.sandbox.inside(mount) != mount.target and not link.is_symlink():
+            remove_tree(link)
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.symlink_to(folder)
+        return mount
 
     def _verdict(self, slot: Slot, completed: Completed) -> tuple[Status, str]:
         if touched := self.workspace.touched(slot):
@@ -177,8 +231,12 @@ class Evaluator:
             return "crash", _join(f"exit code {completed.code}", completed.stderr)
         return "ok", ""
 
-    def _judge(self, ran: _Ran, verdict: "_Verdict", outputs: str, split: Split) -> Outcome:
+    def _judge(self, ran: _Ran, verdict: Verdict, outputs: str, split: Split) -> Outcome:
         level, metrics = self.sandbox.level, verdict.metrics
+        if verdict.missing:
+            return ran.outcome(level, status="no_metric", feedback=verdict.missing)
+        if self.task.results:  # the files may hold times and paths
+            outputs = value_hash(metrics)
         if why := verdict.broken or ("" if verdict.invalid else self._unnamed(metrics)):
             return self._ungraded(ran, why, outputs, split)
         if reason := verdict.invalid or self._broken(metrics, split):
@@ -246,61 +304,6 @@ class Evaluator:
         return "; ".join([f"{line})", *others])
 
 
-class MissingOutput(InvalidOutput):
-    """A declared output was not written."""
-
-
-@dataclass(frozen=True)
-class _Verdict:
-    """What the grader said; at most one of the fields is filled."""
-
-    metrics: dict[str, float] = field(default_factory=dict)
-    """All metrics."""
-    invalid: str = ""
-    """Why it refused the outputs."""
-    broken: str = ""
-    """How it failed itself."""
-
-
-class _Grader:
-    """A fresh interpreter, started while the candidate trains so that grading need not wait."""
-
-    def __init__(self, script: Path) -> None:
-        self._script = script
-        child = Path(__file__).with_name("trusted.py")
-        self._process = subprocess.Popen(
-            [sys.executable, "-I", str(child), "grade", str(script), str(GRADING_MB)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PATH": os.defpath},
-        )
-
-    def __enter__(self) -> "_Grader":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._process.kill()
-        self._process.communicate()
-
-    def grade(self, outputs: Path, answers: Path) -> _Verdict:
-        """The grader's answer; raises TaskError when grade.py cannot even be loaded."""
-        job = {"outputs": str(outputs), "answers": str(answers)}
-        try:
-            stdout, stderr = self._process.communicate(json.dumps(job), timeout=GRADING_SECONDS)
-        except subprocess.TimeoutExpired:
-            return _Verdict(broken=f"grade() took over {GRADING_SECONDS:g} s")
-        if self._process.returncode > 0:
-            last = (stderr.strip().splitlines() or ["no message"])[-1]
-            raise TaskError(f"{self._script}: {last}")
-        if not stdout:
-            return _Verdict(broken=f"grade() died (exit code {self._process.returncode})")
-        answer = json.loads(stdout)
-        metrics = {k: float(v) for k, v in answer.get("metrics", {}).items()}
-        return _Verdict(metrics, answer.get("invalid", ""), answer.get("broken", ""))
-
-
 def _exposed(slot: Slot, part: str, source: Path) -> Mount:
     link = slot.data / part
     if not link.is_symlink():
@@ -308,10 +311,10 @@ def _exposed(slot: Slot, part: str, source: Path) -> Mount:
     return Mount(link, f"/task/data/{part}")
 
 
-def _environment(home: str, threads: int) -> dict[str, str]:
+def _environment(python: Path, home: str, threads: int) -> dict[str, str]:
     pools = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
     return {
-        "PATH": f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin",
+        "PATH": f"{python.parent}:/usr/local/bin:/usr/bin:/bin",
         "HOME": home,
         "TMPDIR": home,
         "LANG": "C.UTF-8",
@@ -319,40 +322,6 @@ def _environment(home: str, threads: int) -> dict[str, str]:
         "PYTHONDONTWRITEBYTECODE": "1",
         **dict.fromkeys(pools, str(threads)),
     }
-
-
-def _collect(slot: Slot, names: Sequence[str]) -> str:
-    """Copy the declared outputs out of the candidate's reach; returns their common hash."""
-    hashes = []
-    for name in names:
-        copy = slot.graded / name
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        _copy_plain(slot.out, name, copy)
-        hashes.append(f"{name} {file_hash(copy)}")
-    return text_hash("\n".join(hashes))
-
-
-def _copy_plain(folder: Path, name: str, copy: Path) -> None:
-    try:
-        source = _opened(folder, name)
-    except (FileNotFoundError, NotADirectoryError):
-        raise MissingOutput(f"the commands ended without writing {name}") from None
-    except PermissionError:
-        raise InvalidOutput(f"{name}: its permissions do not let it be read") from None
-    with source, copy.open("wb") as file:
-        shutil.copyfileobj(source, file, 2**20)
-
-
-def _opened(folder: Path, name: str) -> BinaryIO:
-    path = folder / name
-    if any(p.is_symlink() for p in (path, *path.parents) if p.is_relative_to(folder)):
-        raise InvalidOutput(f"{name}: a symbolic link is not accepted as an output")
-    info = path.stat(follow_symlinks=False)
-    if not stat.S_ISREG(info.st_mode):
-        raise InvalidOutput(f"{name}: not a regular file")
-    if info.st_size > OUTPUT_BYTES:
-        raise InvalidOutput(f"{name}: {info.st_size} bytes, more than {OUTPUT_BYTES}")
-    return path.open("rb")
 
 
 def _join(reason: str, stderr: str) -> str:

@@ -10,6 +10,7 @@ import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +20,11 @@ from fml_hydra import __version__
 from fml_hydra.baseline import Baseline, measure, versions
 from fml_hydra.calls import CallLog
 from fml_hydra.config import Experiment
-from fml_hydra.data import prepare
 from fml_hydra.errors import BudgetExhausted, InfraError, RunLocked, SandboxError
 from fml_hydra.evaluation import Evaluator
 from fml_hydra.journal import Folded, Journal
-from fml_hydra.sandbox import open_sandbox
 from fml_hydra.session import Observer, Session, guarded
 from fml_hydra.task import Brief
-from fml_hydra.workspace import Workspace, remove_tree
 
 CLAIM_SECONDS = 10.0
 """How long to wait for a process that is just putting the run down."""
@@ -147,18 +145,11 @@ def _put_down(session: Session, reason: str, detail: str = "") -> None:
 
 
 def _evaluator(experiment: Experiment, folder: Path, observers: Sequence[Observer]) -> Evaluator:
-    task = experiment.task
-    sandbox = open_sandbox(experiment.sandbox)
-
     def report(what: str) -> None:
         _tell(observers, what)
 
-    report("preparing data")
-    data = prepare(task.preparer, task.sources, experiment.cache_dir, report)
-    workspace = Workspace.open(task.repo, task.protected, experiment.cache_dir)
-    slots = folder / "slots"
-    remove_tree(slots)  # left over from a kill
-    return Evaluator(task, workspace, sandbox, data, slots, experiment.sandbox)
+    parts = (experiment.task, experiment.sandbox, experiment.cache_dir)
+    return Evaluator.open(*parts, folder / "slots", report)
 
 
 def _header(
@@ -186,6 +177,7 @@ def _header(
         "started": round(time.time(), 3),
         "host": platform.node(),
         "versions": {"fml_hydra": __version__, **versions()},
+        "environment": asdict(evaluator.python) | {"path": str(evaluator.python.path)},
     }
 
 

@@ -173,3 +173,57 @@ def write_skeleton(folder: Path, name: str) -> list[Path]:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     return list(paths)
+
+
+_OWN_YAML = """\
+# A repository that measures itself. Fill in what does not fit, then measure it:
+# python -m fml_hydra tasks check NAME --config-dir conf tasks_dir=tasks
+_target_: fml_hydra.task.TaskSpec
+name: NAME
+title: NAME
+problem: NAME
+dir: ${tasks_dir}/NAME
+repository: REPOSITORY   # as it stands on disk, without what git ignores
+targets: [CHANGE_ME.py]  # files the agent may edit
+protected: []            # files that are restored before, and hashed after every command
+
+# Empty: the Python that runs the suite. A version and packages: an environment, made once and kept.
+# A path: an interpreter that is there. {python: "3.10", pins: ["numpy==1.26.4"]}
+env: {}
+
+# A command may hold {python}, {out} (an empty folder) and {seed}. `test_commands` are for the
+# held-out test; without them it is the same commands with the test seed.
+commands:
+  - {run: "{python} train.py --seed {seed}"}
+test_commands: []
+
+# How metrics are read; several are possible. Of several lines, rows or matches the last counts, or
+# what `take` says: first, last, min, max, mean.
+# A JSON line on stdout:  {format: json_lines, metrics: {accuracy: test.accuracy}}
+# A CSV:                  {file: log.csv, format: csv, metrics: {accuracy: acc}, take: max}
+# A pattern on stdout:    {format: regex, metrics: {accuracy: 'accuracy: ([0-9.]+)'}}
+results:
+  - {file: results.json, format: json, metrics: {accuracy: accuracy}}
+isolation: shared        # its own process says what it reached; grade.py would have to trust less
+metric: {name: accuracy, direction: higher, best: 1.0}
+
+# Data by its place in the repository, read-only: {data/raw: /datasets/mine}
+mounts: {}
+timeout: 3600            # seconds for all commands of one evaluation
+memory_mb: 8192
+"""
+_OWN_DESCRIPTION = """\
+What the agent is told: the problem, the data, what may be changed and what not, the metric and its
+direction, how long a run may take.
+"""
+
+
+def write_wrapper(folder: Path, name: str, repository: Path) -> list[Path]:
+    """Write `conf/task/NAME.yaml` and a description for a repository elsewhere; returns both."""
+    yaml = folder / "conf" / "task" / f"{name}.yaml"
+    described = folder / "tasks" / name / "description.md"
+    text = _OWN_YAML.replace("NAME", name).replace("REPOSITORY", str(repository))
+    for path, content in ((yaml, text), (described, _OWN_DESCRIPTION)):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+    return [yaml, described]

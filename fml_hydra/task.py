@@ -13,88 +13,29 @@ from pydantic import AfterValidator, Field
 from pydantic.dataclasses import dataclass
 
 from fml_hydra.data import Source
+from fml_hydra.environment import Env
 from fml_hydra.errors import TaskError
 from fml_hydra.hashing import tree_hash
 from fml_hydra.knobs import STRICT
 from fml_hydra.metric import Metric
+from fml_hydra.repository import repository_hash
+from fml_hydra.terms import (
+    OUT,
+    PLACEHOLDERS,
+    Command,
+    Constraint,
+    Measured,
+    Reported,
+    Result,
+    Seeds,
+    Split,
+)
 
-Split = Literal["val", "test"]
-PLACEHOLDERS = ("python", "data", "out", "seed")
-"""What a command may hold in braces."""
+__all__ = ["Brief", "Command", "Constraint", "Measured", "Reported", "Seeds", "Split", "TaskSpec"]
 
-
-@dataclass(frozen=True, config=STRICT)
-class Command:
-    """One command of the task, run in the sandbox."""
-
-    run: str
-    """Shell-like words with {python}, {data}, {out} and {seed}."""
-    data: tuple[Literal["train", "eval"], ...] = ()
-    """The parts of the data it may see."""
-
-
-@dataclass(frozen=True, config=STRICT)
-class Constraint:
-    """A bound on a metric; a step that breaks it is `invalid`."""
-
-    metric: str
-    """Key in the grader's result."""
-    at_least: float | Literal["baseline"] | None = None
-    """Lower bound, or the baseline's value on the same split."""
-    at_most: float | Literal["baseline"] | None = None
-    """Upper bound, or the baseline's value on the same split."""
-    slack: float = 0.0
-    """How far beyond the bound is still accepted, in the metric's unit."""
-
-    def broken(self, metrics: Mapping[str, float], baseline: Mapping[str, float]) -> str:
-        """Why `metrics` break the constraint, or an empty string."""
-        value = metrics.get(self.metric)
-        if value is None:
-            return f"constraint metric {self.metric!r} is missing"
-        for bound, sign, word in ((self.at_least, 1, "below"), (self.at_most, -1, "above")):
-            limit = baseline.get(self.metric) if bound == "baseline" else bound
-            if limit is not None and sign * (value - float(limit)) < -self.slack - 1e-12:
-                edge = float(limit) - sign * self.slack
-                return f"{self.metric} = {value:.6g} is {word} the allowed {edge:.6g}"
-        return ""
-
-
-@dataclass(frozen=True, config=STRICT)
-class Seeds:
-    """Training seeds of the two splits; they differ, so that luck on val does not carry over."""
-
-    val: int = 0
-    """Seed of the evaluations during the search."""
-    test: int = 1000
-    """Seed of the held-out evaluation."""
-
-
-@dataclass(frozen=True, config=STRICT)
-class Measured:
-    """Values of a known method on this task."""
-
-    val: float
-    """Primary metric on val."""
-    test: float
-    """Primary metric on test."""
-    val_sd: float | None = None
-    """Standard deviation over seeds."""
-    test_sd: float | None = None
-    """Standard deviation over seeds."""
-    seconds: float | None = None
-    """Wall time of one step."""
-
-
-@dataclass(frozen=True, config=STRICT)
-class Reported:
-    """Values measured when the task was made; `tasks check` holds them against this machine's."""
-
-    baseline: Measured
-    """The task's code as given."""
-    measured_with: str
-    """The command that measured them."""
-    references: dict[str, Measured] = Field(default_factory=dict)
-    """The better methods in `reference/`."""
+Folder = Annotated[Path, AfterValidator(lambda path: path.expanduser().absolute())]
+POSTPROCESS = Path(__file__).with_name("postprocess.py")
+"""The grader of tasks with `results`."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -107,7 +48,7 @@ class TaskSpec:
     """One line for people."""
     problem: str
     """Which fundamental problem it belongs to."""
-    dir: Annotated[Path, AfterValidator(lambda path: path.expanduser().absolute())]
+    dir: Folder
     """Folder of the task's files."""
     targets: tuple[str, ...]
     """Files of repo/ that the agent may edit."""
@@ -115,10 +56,20 @@ class TaskSpec:
     """Files of repo/ that are restored before, and hashed after every command."""
     commands: tuple[Command, ...]
     """What one evaluation runs, in order."""
-    outputs: tuple[str, ...]
-    """Files below {out} that are graded."""
     metric: Metric
     """The primary metric."""
+    outputs: tuple[str, ...] = ()
+    """Files below {out} that grade.py gets."""
+    results: tuple[Result, ...] = ()
+    """Instead of grade.py: where a repository that measures itself leaves its metrics."""
+    test_commands: tuple[Command, ...] = ()
+    """Run for the held-out test instead of `commands`; none: the same, with the test seed."""
+    repository: Folder | None = None
+    """Folder of the repository; null: repo/ in the task's folder."""
+    mounts: dict[str, Folder] = Field(default_factory=dict)
+    """Folders of this machine by their place in the repository; read-only there."""
+    env: Env = Env()
+    """The Python the commands run with."""
     constraints: tuple[Constraint, ...] = ()
     """Bounds on further metrics."""
     suspicious: dict[str, float] = Field(default_factory=dict)
@@ -134,7 +85,7 @@ class TaskSpec:
     memory_mb: int = 2048
     """Memory a command may use."""
     preload: tuple[str, ...] = ()
-    """Packages its scripts are started with, imported once for all steps (where the sandbox can)."""
+    """Packages its Python scripts are started with: imported once for all, where that can be."""
     isolation: Literal["separate", "shared"] = "separate"
     """`shared`: a foreign script trains and evaluates in one process."""
     reported: Reported | None = None
@@ -143,17 +94,21 @@ class TaskSpec:
     @property
     def repo(self) -> Path:
         """The repository as the agent gets it."""
-        return self.dir / "repo"
+        return self.repository or self.dir / "repo"
 
     @property
     def grader(self) -> Path:
         """The trusted grading file."""
-        return self.dir / "grade.py"
+        return POSTPROCESS if self.results else self.dir / "grade.py"
 
     @property
     def preparer(self) -> Path:
-        """The trusted data-preparing file."""
+        """The trusted data-preparing file; a task whose commands see no data needs none."""
         return self.dir / "prepare.py"
+
+    def commands_for(self, split: Split) -> tuple[Command, ...]:
+        """What an evaluation of `split` runs."""
+        return self.test_commands if split == "test" and self.test_commands else self.commands
 
     def description(self) -> str:
         """What the agent is told."""
@@ -165,50 +120,84 @@ class TaskSpec:
 
     def content_hash(self) -> str:
         """Hash of everything in the task's folder that can change a result."""
-        return tree_hash(self.dir, leave_out=("reference",))
+        own = tree_hash(self.dir, leave_out=("reference",))
+        return f"{own} {repository_hash(self.repository)}" if self.repository else own
 
     def check_files(self) -> None:
         """Raise TaskError, naming file and remedy, if the folder lacks what the YAML says."""
-        for path in (self.repo, self.grader, self.preparer, self.dir / "description.md"):
+        for path in (self.repo, self.dir / "description.md", *self.mounts.values()):
             if not path.exists():
-                raise TaskError(f"task {self.name}: {path} does not exist")
+                raise self._wrong(f"{path} does not exist")
         for kind, names in (("targets", self.targets), ("protected", self.protected)):
             for name in names:
                 self._check_name(kind, name)
-        for name in self.outputs:
-            self._check_inside("outputs", name)
-        for command in self.commands:
-            self._check_command(command.run)
+        for kind, inside in (("outputs", self.outputs), ("mounts", tuple(self.mounts))):
+            for name in inside:
+                self._check_inside(kind, name)
+        for command in (*self.commands, *self.test_commands):
+            self._check_command(command)
         if both := sorted(set(self.targets) & set(self.protected)):
-            raise TaskError(
-                f"task {self.name}: {', '.join(both)} is both a target and protected; "
-                "remove it from one of the two lists"
+            raise self._wrong(
+                f"{', '.join(both)} is both a target and protected; remove it from one of the lists"
             )
-        if not self.targets or not self.commands or not self.outputs:
-            raise TaskError(f"task {self.name}: targets, commands and outputs must not be empty")
+        if not self.targets or not self.commands:
+            raise self._wrong("targets and commands must not be empty")
+        self._check_results()
 
-    def _check_command(self, run: str) -> None:
+    def _check_results(self) -> None:
+        """Metrics come from grade.py or from the repository itself; then that must be said."""
+        if not self.grader.exists():
+            raise self._wrong(f"{self.grader} does not exist; write it, or give `results`")
+        if bool(self.outputs) == bool(self.results):
+            raise self._wrong("give either `outputs`, which grade.py gets, or `results`")
+        for number, result in enumerate(self.results):
+            if why := result.wrong():
+                raise self._wrong(f"results[{number}] {why}")
+            self._check_inside("results", result.file.removeprefix(OUT))
+        if not self.results:
+            return
+        if (self.dir / "grade.py").exists():
+            raise self._wrong("it has `results` and grade.py; remove one of them")
+        if self.isolation != "shared":
+            raise self._wrong(
+                "with `results` the agent's own process says what it reached; write "
+                "`isolation: shared`, or grade its outputs with a grade.py"
+            )
+        named = [name for result in self.results for name in result.metrics]
+        if self.metric.name not in named:
+            raise self._wrong(f"results do not name {self.metric.name!r}, the metric")
+
+    def _wrong(self, what: str) -> TaskError:
+        return TaskError(f"task {self.name}: {what}")
+
+    def _check_command(self, command: Command) -> None:
+        run = command.run
         try:
             words = [word.format(**dict.fromkeys(PLACEHOLDERS, "x")) for word in shlex.split(run)]
         except (KeyError, IndexError, ValueError, AttributeError) as error:
             known = ", ".join(f"{{{name}}}" for name in PLACEHOLDERS)
-            raise TaskError(
-                f"task {self.name}: commands: {run!r} cannot be read ({error}); it may hold {known}"
+            raise self._wrong(
+                f"commands: {run!r} cannot be read ({error}); it may hold {known}"
             ) from error
         if not words:
-            raise TaskError(f"task {self.name}: commands: one of them is empty")
+            raise self._wrong("commands: one of them is empty")
+        if command.data and not self.preparer.exists():
+            raise self._wrong(
+                f"commands: {run!r} wants data, but {self.preparer} does not exist; write it, or "
+                "remove `data`"
+            )
 
     def _check_inside(self, kind: str, name: str) -> None:
         pure = PurePosixPath(name)
         if pure.is_absolute() or ".." in pure.parts:
             where = "{out}" if kind == "outputs" else "the repository"
-            raise TaskError(f"task {self.name}: {kind}: {name!r} must lie inside {where}")
+            raise self._wrong(f"{kind}: {name!r} must lie inside {where}")
 
     def _check_name(self, kind: str, name: str) -> None:
         self._check_inside(kind, name)
         if not (self.repo / name).is_file():
-            raise TaskError(
-                f"task {self.name}: {kind}: {name!r} does not exist in {self.repo}; "
+            raise self._wrong(
+                f"{kind}: {name!r} does not exist in {self.repo}; "
                 f"correct `{kind}` in the task's YAML or add the file"
             )
 

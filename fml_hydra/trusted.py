@@ -39,10 +39,12 @@ def _prepare(module: ModuleType, job: dict[str, Any]) -> dict[str, Any]:
 
 
 def _grade(module: ModuleType, job: dict[str, Any]) -> dict[str, Any]:
-    from fml_hydra.errors import InvalidOutput
+    from fml_hydra.errors import InvalidOutput, MissingOutput
 
     try:
         metrics = module.grade(Path(job["outputs"]), Path(job["answers"]))
+    except MissingOutput as error:
+        return {"missing": str(error)}
     except InvalidOutput as error:
         return {"invalid": str(error)}
     except (Exception, SystemExit) as error:  # noqa: BLE001  # who is to blame is judged outside

@@ -17,7 +17,8 @@ from pathlib import Path
 from filelock import FileLock
 
 from fml_hydra.errors import ConfigError, InfraError
-from fml_hydra.hashing import file_hash, tree_hash
+from fml_hydra.hashing import file_hash
+from fml_hydra.repository import repository_files, repository_hash
 
 try:
     import git
@@ -78,7 +79,8 @@ class Workspace:
     @classmethod
     def open(cls, folder: Path, protected: tuple[str, ...], cache: Path) -> "Workspace":
         """Pin the files of `folder` as one commit, made once and kept in `cache`."""
-        home = cache / "workspaces" / f"{folder.parent.name}-{tree_hash(folder)[:16]}"
+        name = folder.parent.name if folder.name == "repo" else folder.name
+        home = cache / "workspaces" / f"{name}-{repository_hash(folder)[:16]}"
         home.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(f"{home}.lock"):
             if not (home / ".git" / "pinned").exists():
@@ -180,7 +182,10 @@ def _facts(repo: Path, name: str) -> tuple[str, int] | None:
 
 
 def _pin(folder: Path, home: Path) -> None:
-    shutil.copytree(folder, home, ignore=shutil.ignore_patterns(".git", "__pycache__"))
+    home.mkdir()
+    for name in repository_files(folder):
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(folder / name, home / name)
     repository = git.Repo.init(home)
     repository.git.update_environment(**_CLEAN)
     repository.git.execute(["git", "config", "core.autocrlf", "false"])

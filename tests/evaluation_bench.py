@@ -10,11 +10,9 @@ from typing import Any
 from hydra.utils import instantiate
 from omegaconf import OmegaConf
 
-from fml_hydra.data import prepare
 from fml_hydra.evaluation import Evaluator, Outcome
-from fml_hydra.sandbox import SandboxPolicy, open_sandbox
+from fml_hydra.sandbox import SandboxPolicy
 from fml_hydra.task import Split, TaskSpec
-from fml_hydra.workspace import Workspace
 
 LIMITS = {"memory_mb": 1024, "processes": 64, "disk_mb": 512, "open_files": 256, "output_kb": 64}
 
@@ -44,10 +42,7 @@ class Bench:
     def open(cls, task: TaskSpec, folder: Path, cache: Path, level: str, **limits: int) -> "Bench":
         """Prepare data and workspace in `cache`; slots lie below `folder`."""
         policy = SandboxPolicy(level=level, require="process", **{**LIMITS, **limits})  # type: ignore[arg-type]
-        data = prepare(task.preparer, task.sources, cache)
-        workspace = Workspace.open(task.repo, task.protected, cache)
-        slots = folder / "slots"
-        return cls(task, Evaluator(task, workspace, open_sandbox(policy), data, slots, policy))
+        return cls(task, Evaluator.open(task, policy, cache, folder / "slots"))
 
     @property
     def slots(self) -> Path:

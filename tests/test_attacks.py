@@ -18,7 +18,7 @@ import psutil
 import pytest
 from evaluation_bench import Bench, toy_task
 
-from fml_hydra.evaluation import OUTPUT_BYTES
+from fml_hydra.handed_in import OUTPUT_BYTES
 from fml_hydra.sandbox import probe
 
 BLOCKED = probe("bubblewrap")

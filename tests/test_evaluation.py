@@ -8,7 +8,7 @@ import psutil
 import pytest
 from evaluation_bench import Bench, toy_task
 
-from fml_hydra import evaluation
+from fml_hydra import grading
 from fml_hydra.baseline import measure
 from fml_hydra.errors import InfraError, TaskError
 from fml_hydra.evaluation import FEEDBACK_CHARS
@@ -260,7 +260,7 @@ def test_a_grader_that_cannot_be_loaded_is_a_task_error_even_later(
 
 
 def test_a_grader_that_hangs_is_given_up(graded, bench: Bench, monkeypatch) -> None:
-    monkeypatch.setattr(evaluation, "GRADING_SECONDS", 1.0)
+    monkeypatch.setattr(grading, "GRADING_SECONDS", 1.0)
     slow = graded("import time\ndef grade(o, a): time.sleep(60)")
     with pytest.raises(TaskError, match=r"grade\(\) took over 1 s"):
         slow.evaluator.evaluate({}, "val")
@@ -271,7 +271,7 @@ def test_a_grader_that_hangs_is_given_up(graded, bench: Bench, monkeypatch) -> N
 
 
 def test_a_grader_may_not_take_all_memory(graded, bench: Bench, monkeypatch) -> None:
-    monkeypatch.setattr(evaluation, "GRADING_MB", 256)
+    monkeypatch.setattr(grading, "GRADING_MB", 256)
     greedy = graded('def grade(o, a): return {"mse": len(bytearray(2**30))}')
     greedy.evaluator.baseline = bench.evaluator.baseline
     outcome = greedy.evaluator.evaluate({}, "val")

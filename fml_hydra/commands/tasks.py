@@ -10,10 +10,11 @@ from rich.table import Table
 from fml_hydra.commands.check import SPLITS, Measurement, measure_task, write_csv
 from fml_hydra.config import Experiment, load_experiment
 from fml_hydra.data import is_prepared, prepare
+from fml_hydra.environment import ready_python
 from fml_hydra.errors import ConfigError, FmlError
 from fml_hydra.overrides import compose_config, parse
 from fml_hydra.progress import number
-from fml_hydra.skeleton import write_skeleton
+from fml_hydra.skeleton import write_skeleton, write_wrapper
 from fml_hydra.task import TaskSpec
 
 VERBS = ("list", "prepare", "check", "new")
@@ -29,7 +30,7 @@ def main(argv: list[str]) -> int:
     names = [word for word in line.overrides if "=" not in word] or ["all"]
     others = [*line.flags, *(word for word in line.overrides if "=" in word)]
     if verb == "new":
-        return _new(names, Path())
+        return _new(names, others, Path())
     console = Console(width=None if sys.stdout.isatty() else 160)
     experiments = list(_experiments(names, others))
     if verb == "check":
@@ -37,16 +38,25 @@ def main(argv: list[str]) -> int:
     return {"list": _list, "prepare": _prepare}[verb](experiments, console)
 
 
-def _new(names: list[str], here: Path) -> int:
-    """Write a small task that works, to be changed into one's own."""
+def _new(names: list[str], others: list[str], here: Path) -> int:
+    """Write a task to start one's own from: a small one that works, or one for a repository."""
     (name,) = names if len(names) == 1 else [""]
     if not name.isidentifier() or name == "all":
         raise ConfigError("tasks new needs one name of letters, digits and underscores")
-    if (here / "tasks" / name).exists():
-        raise ConfigError(f"tasks/{name} exists already; choose another name or folder")
-    paths = write_skeleton(here, name)
+    if unknown := [word for word in others if not word.startswith("repository=")]:
+        raise ConfigError(f"tasks new: {unknown[0]!r} is unknown; allowed: repository=FOLDER")
+    taken = [here / "tasks" / name, here / "conf" / "task" / f"{name}.yaml"]
+    if there := [path for path in taken if path.exists()]:
+        raise ConfigError(f"{there[0]} exists already; choose another name or folder")
+    if others:
+        repository = Path(others[0].partition("=")[2]).expanduser().absolute()
+        if not repository.is_dir():
+            raise ConfigError(f"tasks new: repository={repository} is no folder")
+        paths, first = write_wrapper(here, name, repository), "Fill in what the first file asks for"
+    else:
+        paths, first = write_skeleton(here, name), "Measure it"
     where = "--config-dir conf tasks_dir=tasks"
-    lines = [*map(str, paths), "", "Measure it, then let an agent at it:"]
+    lines = [*map(str, paths), "", f"{first}, then let an agent at it:"]
     lines.append(f"  python -m fml_hydra tasks check {name} {where}")
     lines.append(f"  python -m fml_hydra {where} task={name}")
     Console().print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
@@ -104,12 +114,15 @@ def _prepare(experiments: list[Experiment], console: Console) -> int:
             console.print(f"{name}: {what}", markup=False, highlight=False)
 
         try:
+            python = ready_python(task.env, task.dir, experiment.cache_dir, report)
             data = prepare(task.preparer, task.sources, experiment.cache_dir, report)
         except FmlError as error:
             report(f"failed: {error}")
             failed += 1
             continue
         report(f"ready in {data.folder} ({', '.join(data.provenance.values()) or 'no sources'})")
+        if python.installed:
+            report(f"Python {python.version}, {len(python.installed)} packages: {python.path}")
     return 1 if failed else 0
 
 
