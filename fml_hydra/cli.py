@@ -24,6 +24,8 @@ COMMANDS = {
     "tasks": "list, prepare or check tasks",
     "ui": "open the MLflow UI on the right store",
     "sync": "send to MLflow what has not arrived yet",
+    "replay": "run an experiment again from its recording, without a model",
+    "simulate": "see how agents spend their steps, without a model or a task",
 }
 _ASKS_HYDRA = {"--help", "-h", "--hydra-help", "--version", "--cfg", "-c", "--info", "-i"}
 _ASKS_HYDRA |= {"--shell-completion", "-sc"}

@@ -65,6 +65,11 @@ class Experiment:
     sweep: str
     """Name of the sweep."""
 
+    @property
+    def llm_name(self) -> str:
+        """The language model in tables; a program of somebody else brings its own."""
+        return getattr(self.agent, "llm_name", "") or self.llm.name
+
     def identity(self, cfg: DictConfig) -> str:
         """Name of the run: readable first, then a hash of all that determines it."""
         plain = OmegaConf.to_container(cfg, resolve=True)
@@ -73,7 +78,7 @@ class Experiment:
         parts = {key: plain[key] for key in DETERMINING}
         parts["llm"] = {k: v for k, v in parts["llm"].items() if k != "ideas"}
         content = value_hash([FORMAT, task, self.task.content_hash(), parts])[:12]
-        names = (self.task.name, self.agent.name, self.llm.name, f"s{self.seed}", content)
+        names = (self.task.name, self.agent.name, self.llm_name, f"s{self.seed}", content)
         return ".".join(name.replace("/", "-") for name in names)
 
 

@@ -10,6 +10,7 @@ FmlError
 │   └── MissingOutput  an output, or a value in it, is not there at all
 ├── SandboxError       the sandbox could not be set up, or is below what is required
 ├── InfraError         our fault or the provider's: never charged to the agent
+├── Divergence         a replayed run asks for something else than was recorded
 ├── RunLocked          another process is working on the same run
 └── BudgetExhausted    ends a run normally; `resource` is steps, seconds, tokens or dollars
 """
@@ -61,6 +62,18 @@ class SandboxError(FmlError):
 
 class InfraError(FmlError):
     """Our fault or the provider's; never charged to the agent."""
+
+
+class Divergence(FmlError):
+    """A replayed run asks for something else than was recorded.
+
+    `call` names the recorded call ("" if there is none), `diff` is a short unified diff of the
+    first difference.
+    """
+
+    def __init__(self, message: str, call: str = "", diff: str = "") -> None:
+        super().__init__(message)
+        self.call, self.diff = call, diff
 
 
 class RunLocked(FmlError):

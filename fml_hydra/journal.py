@@ -13,9 +13,11 @@ Events, one JSON line each (`e` is the kind, `t` the time in seconds since the e
 Not here: prompts and replies (`calls.jsonl`, session), logs and pictures (tracking).
 """
 
+import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -165,6 +167,25 @@ class History:
             depth += 1
             node = self[node.parents[0]]
         return depth
+
+    def debuggable(self, max_depth: int) -> list[Node]:
+        """Buggy nodes without children, at most `max_depth` debug steps deep, in order."""
+        parents = {parent for node in self for parent in node.parents}
+        leaves = [node for node in self.buggy() if node.id not in parents]
+        return [node for node in leaves if self.debug_depth(node) <= max_depth]
+
+    def scaled(self, utility: float) -> float:
+        """Where `utility` lies between the run's worst (0) and best (1); 0.5 if all are equal."""
+        worst, best = self._range
+        if not 0 < best - worst < math.inf:
+            return 0.5
+        return min(1.0, max(0.0, (utility - worst) / (best - worst)))
+
+    @cached_property
+    def _range(self) -> tuple[float, float]:
+        known = [n.utility for n in self if n.ok and n.utility is not None]
+        utilities = [utility for utility in known if math.isfinite(utility)]
+        return min(utilities, default=0.0), max(utilities, default=0.0)
 
 
 class Journal:

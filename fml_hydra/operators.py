@@ -1,7 +1,9 @@
 """Operators: how an LLM is asked for a code state, given an action and the history.
 
 One call for the edit, up to `repairs` free calls to mend one that cannot be applied, and one for
-the analysis of the outcome. Not here: which action comes next (agents), what an edit is (edits).
+the analysis of the outcome; with a memory of kind `summary` one more, before the edit. The edit
+applies to the first parent's code; other parents, and nodes in `meta["inspirations"]`, are shown
+beside it. Not here: which action comes next (agents), what an edit is (edits).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,11 +19,12 @@ from fml_hydra.journal import History, Node
 from fml_hydra.knobs import STRICT
 from fml_hydra.llm.base import Message
 from fml_hydra.prompts import Prompts
+from fml_hydra.refusal import refusal
 from fml_hydra.replies import without_thoughts
-from fml_hydra.session import Candidate, Turn, refusal
+from fml_hydra.session import Candidate, Turn
 from fml_hydra.task import Brief
 
-MemoryKind = Literal["none", "good", "all", "siblings", "ancestors"]
+MemoryKind = Literal["none", "good", "all", "siblings", "ancestors", "chain", "summary"]
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -31,8 +34,9 @@ class Operator:
     instruction: str
     """Name of the template that says what to do."""
     memory: MemoryKind = "good"
-    """Which earlier steps are shown: all with a metric, all, those with the same parent, or the
-    chain of ancestors."""
+    """Which earlier steps are shown: all with a metric, all, those with the same parent, the chain
+    of ancestors, that chain only as far as it is failures being debugged, or instead of steps the
+    LLM's summary of all of them."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -49,6 +53,16 @@ class Feedback:
         if len(text) <= self.head + self.tail:
             return text
         return f"{text[: self.head]}\n[...]\n{text[-self.tail :]}".strip()
+
+
+@plain_dataclass(frozen=True)
+class Shown:
+    """A node whose code a prompt shows for comparison."""
+
+    node: Node
+    """The node."""
+    files: str
+    """Its files that differ from the task's, rendered."""
 
 
 @plain_dataclass(frozen=True)
@@ -72,8 +86,19 @@ class Operators:
 
     def make(self, turn: Turn) -> Candidate:
         """Ask for an edit of the parent's code; refusals come back as such, never as exceptions."""
-        base = self._code(turn.history, turn.action.parents)
-        messages = self.prompts.conversation("edit", **self._context(turn, base))
+        base = self.code(turn.history, turn.action.parents)
+        return self.answered(turn, base, self.messages(turn, base))
+
+    def messages(self, turn: Turn, base: Mapping[str, str]) -> list[Message]:
+        """The conversation that asks for an edit of `base`."""
+        context = self._context(turn, base)
+        instruction = self.prompts.render(self.operators[turn.action.op].instruction, **context)
+        return self.prompts.conversation("edit", **context, instruction=instruction)
+
+    def answered(
+        self, turn: Turn, base: Mapping[str, str], messages: Sequence[Message]
+    ) -> Candidate:
+        """The edit of `base` that answers `messages`, after its repairs."""
         prompt = messages[-1].content
         reply = turn.ask("edit", messages)
         candidate = self._read(reply.text, reply.finish, base, prompt)
@@ -103,21 +128,38 @@ class Operators:
         operator = self.operators[turn.action.op]
         parents = [turn.history[i] for i in turn.action.parents]
         failed = bool(parents) and not parents[0].ok
-        about = self._about_task() | {
+        return self._about_task() | {
             "action": turn.action,
             "parents": parents,
+            "children": len(siblings(turn.history, parents)),
             "memory": remembered(operator.memory, turn.history, parents),
+            "summary": self._summary(turn) if operator.memory == "summary" else "",
             "files": render_files(base),
+            "others": self._others(turn),
             "error": self.feedback.cut(parents[0].feedback) if failed else "",
             "idea": turn.action.meta.get("idea"),
             "whole_files": self.whole_files,
         }
-        return about | {"instruction": self.prompts.render(operator.instruction, **about)}
+
+    def _summary(self, turn: Turn) -> str:
+        """What the LLM thinks should be kept in mind of all earlier steps; free of charge."""
+        steps = list(turn.history)
+        if not steps:
+            return ""
+        messages = self.prompts.conversation("memory_summary", **self._about_task(), memory=steps)
+        return without_thoughts(turn.ask("summary", messages).text)
+
+    def _others(self, turn: Turn) -> list[Shown]:
+        """Nodes whose code is shown beside the one to be edited, each once."""
+        ids = [*turn.action.parents[1:], *turn.action.meta.get("inspirations", ())]
+        nodes = [turn.history[i] for i in dict.fromkeys(ids)]
+        return [Shown(n, render_files(n.snapshot or self.brief.files)) for n in nodes]
 
     def _about_task(self) -> dict[str, Any]:
         return {"task": self.brief, "targets": sorted(self.brief.files)}
 
-    def _code(self, history: History, parents: Sequence[int]) -> dict[str, str]:
+    def code(self, history: History, parents: Sequence[int]) -> dict[str, str]:
+        """The target files that an action begins with, whole."""
         changed = history[parents[0]].snapshot if parents else {}
         return {**self.brief.files, **changed}
 
@@ -144,16 +186,27 @@ class Operators:
         return [*messages, said, Message("user", text)]
 
 
+def siblings(history: History, parents: Sequence[Node]) -> list[Node]:
+    """The earlier steps that started from the same (first) parent, or from the baseline."""
+    parent = tuple(p.id for p in parents[:1])
+    return [n for n in history if n.parents[:1] == parent]
+
+
+def debug_chain(history: History, parent: Node) -> list[Node]:
+    """The failures that led to `parent`, itself included: back to the edit that is debugged."""
+    return [parent, *history.ancestors(parent)][: history.debug_depth(parent) + 1][::-1]
+
+
 def remembered(kind: MemoryKind, history: History, parents: Sequence[Node]) -> list[Node]:
-    """The earlier steps an operator shows, oldest first."""
+    """The earlier steps an operator shows, oldest first; none for a summary, which is text."""
     parent = parents[0] if parents else None
     choose: dict[str, Callable[[], list[Node]]] = {
         "none": list,
+        "summary": list,
         "good": history.good,
         "all": lambda: list(history),
-        "siblings": lambda: [
-            n for n in history if n.parents[:1] == tuple(p.id for p in parents[:1])
-        ],
+        "siblings": lambda: siblings(history, parents),
         "ancestors": lambda: [*reversed(history.ancestors(parent)), parent] if parent else [],
+        "chain": lambda: debug_chain(history, parent) if parent else [],
     }
     return choose[kind]()

@@ -20,6 +20,8 @@ from fml_hydra.errors import ConfigError
 from fml_hydra.resources import conf_dir, config_file
 
 GROUPS = ("task", "agent", "llm", "prompt", "budget", "sandbox", "tracking")
+PROGRAM = "fml_hydra.agents.external.ExternalAgent"
+"""Agents that are programs of somebody else: `all` leaves them out."""
 
 
 @dataclass(frozen=True)
@@ -194,11 +196,21 @@ def _all(group: str, value: str, config_dir: Path | None) -> list[str]:
     names: list[str] = []
     for part in value.split(","):
         folder, _, last = part.rpartition("/")
-        found = options(group, folder, config_dir) if last == "all" else [part]
+        found = _menu(group, folder, config_dir) if last == "all" else [part]
         if not found:
             raise ConfigError(f"{group}={part}: there is no folder conf/{group}/{folder}")
         names += found
     return list(dict.fromkeys(names))
+
+
+def _menu(group: str, folder: str, config_dir: Path | None) -> list[str]:
+    """What `all` stands for: every option but programs to be installed and paid for, by name."""
+    shipped = conf_dir() / group
+    return [
+        name
+        for name in options(group, folder, config_dir)
+        if not (path := shipped / f"{name}.yaml").exists() or PROGRAM not in path.read_text()
+    ]
 
 
 def _explained(text: str, words: Sequence[str]) -> str:

@@ -101,7 +101,8 @@ def results(cells: Sequence[CellStatus]) -> Table:
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("status", overflow="fold")
     for cell in cells:
-        names = (cell.task, cell.agent, cell.llm, str(cell.seed))
+        llm = cell.row.get("llm") or cell.llm  # a program of somebody else brings its own
+        names = (cell.task, cell.agent, llm, str(cell.seed))
         table.add_row(*names, *_numbers(cell.row), _state(cell))
     return table
 
@@ -117,8 +118,11 @@ def remarks(cells: Sequence[CellStatus]) -> list[str]:
     rest = max(0.0, 1 - commands - models)  # slots > 1: several commands at the same time
     levels = sorted({r["sandbox"] for r in rows})
     weak = " (no walls: results are only as honest as the code)" if "process" in levels else ""
+    shared = sorted({r["task"] for r in rows if r["isolation"] == "shared"})
+    own = [f"Shared:  {', '.join(shared)}: the tasks' own processes say what they reached"]
     return [
         f"Sandbox: {', '.join(levels)}{weak}",
+        *(own if shared else []),
         f"Time:    {duration(total)} in runs: {commands:.0%} candidates' commands, "
         f"{models:.0%} LLM, {rest:.0%} baseline, test and the suite itself",
     ]
@@ -136,7 +140,7 @@ def _numbers(row: dict[str, Any]) -> list[str]:
         "-" if row["improvement"] is None else f"{row['improvement']:+.4f}",
         f"{row['steps']}/{row['budget']}",
         rate,
-        f"{spend['usage']['input'] + spend['usage']['output']:,}",
+        "N/A" if row["tokens"] is None else f"{row['tokens']:,}",
         cost,
         duration(row["seconds"]),
     ]
@@ -152,9 +156,9 @@ def _state(cell: CellStatus) -> Text:
 
 
 def _spend(cells: Sequence[CellStatus]) -> str:
-    rows = [c.row["spend"] for c in cells if c.row]
-    tokens = sum(r["usage"]["input"] + r["usage"]["output"] for r in rows)
-    costs = [r["cost"] for r in rows]
+    rows = [c.row for c in cells if c.row]
+    tokens = sum(r["tokens"] or 0 for r in rows)
+    costs = [r["spend"]["cost"] for r in rows]
     cost = "N/A" if None in costs else f"{sum(costs):.2f}"
     return f"{tokens:,} tokens · $ {cost}"
 

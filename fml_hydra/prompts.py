@@ -37,7 +37,7 @@ class Prompts:
     def _compiles(cls, templates: dict[str, str]) -> dict[str, str]:
         for name, text in templates.items():
             try:
-                _JINJA.from_string(text)
+                _compiled(text)
             except jinja2.TemplateSyntaxError as error:
                 raise ValueError(f"{name}, line {error.lineno}: {error.message}") from error
         if "system" not in templates:

@@ -163,7 +163,7 @@ def _header(
         "sweep": experiment.sweep,
         "task": task.name,
         "agent": experiment.agent.name,
-        "llm": experiment.llm.name,
+        "llm": experiment.llm_name,
         "seed": experiment.seed,
         "steps": experiment.budget.steps,
         "metric": {**metric.__dict__, "direction": str(metric.direction)},

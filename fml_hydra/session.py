@@ -4,6 +4,7 @@ Agents call `run_batch` (or `evaluate`, for one candidate they made themselves);
 happened and never steer. Not here: what to try (agents), how it is run (evaluation).
 """
 
+import json
 import logging
 import threading
 import time
@@ -16,15 +17,16 @@ from pydantic import PositiveInt
 from pydantic.dataclasses import dataclass as checked
 
 from fml_hydra.calls import CallLog
-from fml_hydra.edits import syntax_error
 from fml_hydra.errors import BudgetExhausted, ConfigError, InfraError, SandboxError
 from fml_hydra.evaluation import Outcome
 from fml_hydra.hashing import text_hash
 from fml_hydra.journal import REFUSED, Action, Batch, History, Journal, Node, Status
 from fml_hydra.knobs import STRICT
 from fml_hydra.llm.base import LLM, Message, Purpose, Reply, Request
+from fml_hydra.refusal import refusal
 from fml_hydra.steps import StepFiles
 from fml_hydra.task import Brief, Split
+from fml_hydra.usage import Spend
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -69,6 +71,10 @@ class Candidate:
     """The prompt that led to it, for people."""
     reply: str = ""
     """The reply that led to it, for people."""
+    shift: int = 0
+    """Added to the training seed; with another seed even unchanged code is worth a step."""
+    spend: Spend = Spend()
+    """What the agent spent on it beside the session's own calls."""
 
 
 class Asker:
@@ -115,8 +121,8 @@ class Maker(Protocol):
 class Evaluates(Protocol):
     """What a session needs of an evaluator."""
 
-    def evaluate(self, files: Mapping[str, str], split: Split) -> Outcome:
-        """Run and grade one code state."""
+    def evaluate(self, files: Mapping[str, str], split: Split, shift: int = 0) -> Outcome:
+        """Run and grade one code state; `shift` is added to the split's training seed."""
         ...
 
 
@@ -148,14 +154,16 @@ class Session:
         seed: int,
         slots: int = 1,
         observers: Sequence[Observer] = (),
+        step_files: bool = True,
     ) -> None:
         self.brief = brief
         self.journal = journal
         self.budget = budget
         self.seed = seed
         self.slots = slots
+        self.folder = folder
         self._calls = calls
-        self._files = StepFiles(folder, brief.files)
+        self._files = StepFiles(folder, brief.files) if step_files else None
         self._evaluator = evaluator
         self._llm = llm
         self._observers = observers
@@ -182,16 +190,16 @@ class Session:
             raise BudgetExhausted("steps")
         if self.budget.seconds is not None and self.journal.state.seconds >= self.budget.seconds:
             raise BudgetExhausted("seconds")
-        self._check_spend()
+        self._afford(self._calls.spend(), Spend())
 
     def ask(self, key: str, purpose: Purpose, messages: Sequence[Message]) -> Reply:
         """One LLM call under a name of its own; `Asker` gives the names.
 
         Raises BudgetExhausted, InfraError, or ConfigError for a limit that cannot be kept.
         """
-        self._check_spend()
         seed = int(text_hash(f"{self.seed}:{key}")[:8], 16)
-        return self._calls.ask(self._llm, key, Request(tuple(messages), purpose, seed))
+        request = Request(tuple(messages), purpose, seed)
+        return self._calls.ask(self._llm, key, request, self._afford)
 
     def proposer(self) -> Asker:
         """LLM calls on behalf of the next proposal."""
@@ -200,7 +208,8 @@ class Session:
     def decide(self, key: str, decision: Callable[[], T]) -> T:
         """A decision of the policy that an LLM takes part in: made once, then read back."""
         if key not in self.journal.state.notes:
-            self.journal.note(key, decision())
+            made = json.dumps(decision())
+            self.journal.note(key, json.loads(made))  # as a resumed run reads it: no tuples
             self.tell()
         value: T = self.journal.state.notes[key]
         return value
@@ -255,13 +264,14 @@ class Session:
         if candidate.refused:
             outcome = Outcome(candidate.refused, feedback=candidate.reason)
         else:
-            outcome = self._evaluated(candidate.files)
+            outcome = self._evaluated(candidate)
         analysis = maker.reflect(turn, candidate, outcome)
         with self._lock:
             if self._interrupted:
                 return
             node = self._node(turn, candidate, outcome, analysis, started)
-            self._files.write(node, candidate.prompt, candidate.reply, outcome)
+            if self._files:
+                self._files.write(node, candidate.prompt, candidate.reply, outcome)
             self.journal.commit(node)
             self.tell()
 
@@ -273,18 +283,19 @@ class Session:
         files = {k: v for k, v in candidate.files.items() if v != pristine.get(k)}
         parents = turn.action.parents
         before = turn.history[parents[0]].snapshot if parents else {}
-        if found := refusal(files, before, pristine):
+        found = refusal(files, before, pristine)
+        if found and not (found.status == "noop" and candidate.shift):
             kept = {} if found.status == "protected" else files  # its names may lead anywhere
             return replace(candidate, files=kept, refused=found.status, reason=found.reason)
         return replace(candidate, files=files)
 
-    def _evaluated(self, files: Mapping[str, str]) -> Outcome:
+    def _evaluated(self, candidate: Candidate) -> Outcome:
         for _ in range(INFRA_RETRIES):
             try:
-                return self._evaluator.evaluate(files, "val")
+                return self._evaluator.evaluate(candidate.files, "val", candidate.shift)
             except (InfraError, SandboxError) as error:
                 log.warning("evaluation failed through no fault of the agent, again: %s", error)
-        return self._evaluator.evaluate(files, "val")
+        return self._evaluator.evaluate(candidate.files, "val", candidate.shift)
 
     def _node(
         self,
@@ -294,7 +305,8 @@ class Session:
         analysis: str,
         started: float,
     ) -> Node:
-        spend = self._calls.spend(f"{turn.node_id}/") + self._calls.spend(f"p{turn.node_id}/")
+        calls = self._calls.spend(f"{turn.node_id}/") + self._calls.spend(f"p{turn.node_id}/")
+        spend = calls + candidate.spend
         return Node(
             id=turn.node_id,
             op=turn.action.op,
@@ -327,47 +339,20 @@ class Session:
             twins.insert(0, "the baseline")
         return [f"outputs identical to {twin}, although the code differs" for twin in twins[:1]]
 
-    def _check_spend(self) -> None:
-        if self.budget.tokens is None and self.budget.dollars is None:
-            return
-        spend = self._calls.spend()
-        if self.budget.tokens is not None and spend.usage.total >= self.budget.tokens:
+    def _afford(self, spent: Spend, more: Spend) -> None:
+        """Raise if nothing is left for another call, or not enough for this one (`more`)."""
+        both, tokens, dollars = spent + more, self.budget.tokens, self.budget.dollars
+        if tokens is not None and (spent.usage.total >= tokens or both.usage.total > tokens):
             raise BudgetExhausted("tokens")
-        if self.budget.dollars is None:
+        if dollars is None:
             return
-        if spend.cost is None:
+        if spent.cost is None or both.cost is None:
             raise ConfigError(
                 f"budget.dollars cannot be kept: the price of {self._llm.name} is not known; "
                 "give it a price or limit budget.tokens"
             )
-        if spend.cost >= self.budget.dollars:
+        if spent.cost >= dollars or both.cost > dollars:
             raise BudgetExhausted("dollars")
-
-
-@dataclass(frozen=True)
-class Refusal:
-    """Why a code state is not worth an evaluation."""
-
-    status: Status
-    """The node status it leads to."""
-    reason: str
-    """What the agent is told."""
-
-
-def refusal(
-    files: Mapping[str, str], before: Mapping[str, str], pristine: Mapping[str, str]
-) -> Refusal | None:
-    """What can be known before training: forbidden names, no change at all, no valid Python.
-
-    `files` and `before` hold what differs from `pristine`, whole, now and in the parent.
-    """
-    if outside := sorted(set(files) - set(pristine)):
-        return Refusal("protected", f"may not be edited or created: {', '.join(outside)}")
-    if files == before:
-        return Refusal("noop", "The edit changes nothing: every file is as it was.")
-    if wrong := syntax_error(files):
-        return Refusal("syntax", f"The edited file does not compile: {wrong}")
-    return None
 
 
 @dataclass(frozen=True)

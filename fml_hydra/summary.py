@@ -3,11 +3,11 @@
 Definitions are those of FML-bench (arXiv 2510.10472, 2605.17373). Not here: comparisons of runs.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fml_hydra.journal import Folded, Node
 from fml_hydra.metric import Metric
-from fml_hydra.usage import Spend
+from fml_hydra.usage import Spend, Usage
 
 
 @dataclass(frozen=True)
@@ -53,13 +53,17 @@ class Summary:
     completion_rate: float
     """Steps executed / step budget."""
     spend: Spend
-    """LLM tokens, dollars and seconds, over all steps."""
+    """LLM tokens, dollars and seconds over all steps, or an external program's own account."""
+    tokens: int | None
+    """LLM tokens in and out; None when a program does not tell."""
     seconds_exec: float
     """Seconds the candidates' commands took."""
     seconds: float
     """Wall time worked on the run."""
     sandbox: str
     """Sandbox level the run began under."""
+    isolation: str
+    """`shared`: the task's own process says what it reached."""
 
 
 def metric_of(state: Folded) -> Metric:
@@ -87,6 +91,10 @@ def summarize(state: Folded) -> Summary:
     base_test = header["baseline"]["test"][metric.name]
     value = test.get("value")
     spend = sum((Spend(n.usage, n.cost, n.seconds_llm) for n in nodes), Spend())
+    tokens: int | None = spend.usage.total
+    if told := state.notes.get("spend"):  # an external program's, its last words included
+        usage = Usage(**told["usage"]) if told["usage"] else Usage()
+        spend, tokens = replace(spend, usage=usage, cost=told["cost"]), usage.total or None
     return Summary(
         **{key: header[key] for key in ("task", "agent", "llm", "seed", "identity")},
         status=_status(state),
@@ -106,9 +114,11 @@ def summarize(state: Folded) -> Summary:
         success_rate=sum(n.ok for n in nodes) / len(nodes) if nodes else None,
         completion_rate=min(1.0, len(nodes) / header["steps"]),  # refused edits may be free
         spend=spend,
+        tokens=tokens,
         seconds_exec=sum(n.seconds_exec for n in nodes),
         seconds=state.seconds,
         sandbox=header["sandbox"],
+        isolation=header["isolation"],
     )
 
 

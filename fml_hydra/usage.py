@@ -15,6 +15,8 @@ class Usage:
     """Completion tokens, reasoning included."""
     reasoning: int = 0
     """Completion tokens spent on hidden reasoning."""
+    cache_write: int = 0
+    """Prompt tokens the provider wrote to its cache; where that is priced, dearer than others."""
 
     @property
     def total(self) -> int:
@@ -27,6 +29,7 @@ class Usage:
             self.cached + other.cached,
             self.output + other.output,
             self.reasoning + other.reasoning,
+            self.cache_write + other.cache_write,
         )
 
 

@@ -141,3 +141,27 @@ def test_tree_questions():
     assert [n.id for n in history.ancestors(nodes[3])] == [2, 1, 0]
     assert [n.id for n in history.children(0)] == [1]
     assert [n.id for n in history.buggy()] == [0, 1, 2]
+
+
+def test_debuggable_are_buggy_leaves_that_are_not_too_deep():
+    nodes = [
+        node(0, op="draft"),
+        node(1, op="debug", parents=[0]),
+        node(2, op="debug", parents=[1]),
+        node(3, 0.1, op="draft"),
+        node(4, op="crossover", parents=[3, 3]),
+        node(5, op="draft"),
+    ]
+    history = History(nodes, 0.0, {})
+    assert [n.id for n in history.debuggable(2)] == [2, 4, 5]
+    assert [n.id for n in history.debuggable(1)] == [4, 5]
+    assert history.debuggable(-1) == []
+
+
+def test_scaled_is_the_place_in_the_range_of_the_run():
+    history = History([node(0, -3.0), node(1, 1.0), node(2), node(3, float("nan"))], 9.0, {})
+    assert [history.scaled(u) for u in (-3.0, -2.0, 1.0)] == [0.0, 0.25, 1.0]
+    assert [history.scaled(u) for u in (-9.0, 9.0, float("-inf"))] == [0.0, 1.0, 0.0]
+    assert History([node(0, 2.0), node(1, 2.0)], 0.0, {}).scaled(2.0) == 0.5
+    assert History([], 0.0, {}).scaled(2.0) == 0.5
+    assert History([node(0, -1.7e308), node(1, 1.7e308)], 0.0, {}).scaled(0.0) == 0.5

@@ -8,17 +8,29 @@ from fml_hydra.overrides import options, parse, preflight
 
 def test_all_means_the_options_of_the_folder_and_not_of_its_sub_folders():
     line = parse(["-m", "agent=all", "task=all"])
-    assert line.overrides == (
-        "agent=ai_scientist,aide",
-        f"task={','.join(options('task'))}",
-    )
+    agents, tasks = line.overrides
+    names = agents.removeprefix("agent=").split(",")
+    assert names == sorted(names)
+    assert set(names) >= {"ai_scientist", "aide"}
+    assert not any("/" in name for name in names)
+    assert tasks == f"task={','.join(options('task'))}"
     assert set(options("task")) >= {"causality", "fairness", "generalization"}
 
 
 def test_all_of_a_sub_folder_and_mixed_with_names():
-    assert parse(["agent=upstream/all,aide"]).overrides == (
-        "agent=upstream/ai_scientist,upstream/aide,aide",
-    )
+    (given,) = parse(["agent=upstream/all,aide"]).overrides
+    assert given == f"agent={','.join(options('agent', 'upstream'))},aide"
+    assert "upstream/aide" in given
+
+
+def test_programs_of_others_are_named_one_by_one(tmp_path):
+    (tmp_path / "agent").mkdir()
+    (tmp_path / "agent" / "mine.yaml").write_text("name: mine\n")
+    (given,) = parse(["--config-dir", str(tmp_path), "agent=all"]).overrides
+    names = set(given.removeprefix("agent=").split(","))
+    programs = {"external", "claude_code", "codex", "gemini"}
+    assert names == {*options("agent"), "mine"} - programs
+    assert "agent=external,aide" in parse(["agent=external,aide"]).overrides
 
 
 def test_users_own_options_belong_to_all(words):
@@ -42,7 +54,7 @@ def test_presets_may_be_named_with_or_without_a_plus():
 
 def test_preflight_counts_cells_and_presets_sweep_seeds(words):
     assert preflight(parse(["-m", *words("agent=aide,ai_scientist", "seed=0,1,2")])).cells == 6
-    assert preflight(parse(["-m", *words("+experiment=paper", "agent=all")])).cells == 6
+    assert preflight(parse(["-m", *words("+experiment=paper", "agent=aide,linear")])).cells == 6
     given = preflight(parse(["-m", *words("+experiment=paper", "seed=7")]))
     assert given.cells == 1
     assert given.config.budget.steps == 100

@@ -40,11 +40,11 @@ class Watched:
     faults: list[Exception] = field(default_factory=list)
     calls: int = 0
 
-    def evaluate(self, files: Mapping[str, str], split: Split) -> Outcome:
+    def evaluate(self, files: Mapping[str, str], split: Split, shift: int = 0) -> Outcome:
         self.calls += 1
         if self.faults:
             raise self.faults.pop(0)
-        return self.bench.evaluator.evaluate(files, split)
+        return self.bench.evaluator.evaluate(files, split, shift)
 
 
 @pytest.fixture(scope="module")

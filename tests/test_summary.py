@@ -24,6 +24,7 @@ def header(metric=ACCURACY, val=0.5, test=0.4, **more):
         "identity": "toy.aide.offline.s3.abc",
         "steps": 5,
         "sandbox": "bubblewrap",
+        "isolation": "separate",
         "metric": metric,
         "baseline": {"val": {name: val}, "test": {name: test}},
         **more,
@@ -90,6 +91,8 @@ def test_every_field_of_a_finished_run():
         "seconds_exec": 8.0,
         "seconds": 12.5,
         "sandbox": "bubblewrap",
+        "isolation": "separate",
+        "tokens": 195,
     }
     assert {key: getattr(row, key) for key in expected} == expected
     assert row.spend.usage == Usage(input=130, output=65)
@@ -191,3 +194,16 @@ def test_put_down_and_taken_up_again(reason):
         "running",
         "finished_early",
     )  # the test is still to come
+
+
+@pytest.mark.parametrize(
+    ("told", "tokens", "cost"),
+    [
+        ({"usage": {"input": 500, "output": 20}, "cost": 0.5}, 520, 0.5),
+        ({"usage": None, "cost": None}, None, None),
+    ],
+)
+def test_a_programs_own_account_counts_what_came_after_its_last_step(told, tokens, cost):
+    note = {"e": "note", "t": 103.0, "key": "spend", "value": told}
+    row = summarize(folded(header(), step(0, 0.6), note))
+    assert (row.tokens, row.spend.cost) == (tokens, cost)

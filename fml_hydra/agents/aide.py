@@ -45,9 +45,4 @@ class Aide:
 
     def _debuggable(self, history: History, taken: Sequence[Action]) -> list[int]:
         busy = {parent for action in taken for parent in action.parents}
-        busy |= {parent for node in history for parent in node.parents}
-        return [
-            node.id
-            for node in history.buggy()
-            if node.id not in busy and history.debug_depth(node) <= self.max_debug_depth
-        ]
+        return [n.id for n in history.debuggable(self.max_debug_depth) if n.id not in busy]

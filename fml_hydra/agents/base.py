@@ -7,19 +7,21 @@ function of the history, so resuming a run is replaying its journal.
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass as plain_dataclass
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Annotated, Any, Protocol, TypeVar, runtime_checkable
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from fml_hydra.journal import Action, History
+from fml_hydra.journal import Action, History, Node
 from fml_hydra.knobs import STRICT
 from fml_hydra.llm.base import Message, Purpose
 from fml_hydra.operators import Feedback, Operator, Operators
 from fml_hydra.prompts import Prompts
-from fml_hydra.session import Asker, Session
+from fml_hydra.session import Asker, Maker, Session
 
 T = TypeVar("T")
+Share = Annotated[float, Field(ge=0, le=1)]
+"""A probability, or another number from 0 to 1."""
 
 
 @runtime_checkable
@@ -47,6 +49,11 @@ class Advisor:
     asker: Asker
     """Calls on behalf of the next proposal."""
 
+    @property
+    def steps(self) -> int:
+        """Steps of the whole run, if they last."""
+        return self.session.budget.steps
+
     def decide(self, key: str, decision: Callable[[], T]) -> T:
         """The value of `decision` (plain JSON); journalled before use, read back on resume."""
         return self.session.decide(key, decision)
@@ -56,6 +63,16 @@ class Advisor:
         brief = self.session.brief
         about = {"task": brief, "targets": sorted(brief.files)}
         return self.prompts.conversation(template, **about, **context)
+
+    def improvement(self, utility: float) -> float:
+        """How far `utility` goes from the baseline to the best there can be; 0 if it is worse."""
+        metric = self.session.brief.metric
+        baseline = self.session.brief.baseline[metric.name]
+        return metric.normalized_improvement(metric.value(utility), baseline)
+
+    def files(self, node: Node | None = None) -> dict[str, str]:
+        """The target files' text as `node` left them, or as the task gives them."""
+        return {**self.session.brief.files, **(node.snapshot if node else {})}
 
     def ask(self, purpose: Purpose, messages: Sequence[Message]) -> str:
         """One LLM call."""
@@ -97,15 +114,7 @@ class SearchAgent:
 
     def run(self, session: Session) -> None:
         """Search until the session's budget is gone or the policy has nothing to propose."""
-        maker = Operators(
-            brief=session.brief,
-            prompts=self.prompts,
-            operators=self.operators,
-            feedback=self.feedback,
-            analysis=self.analysis,
-            whole_files=self.whole_files,
-            repairs=session.budget.repairs,
-        )
+        maker = self.maker(session)
         while True:
             if not session.journal.state.pending():
                 actions = self._propose(session)
@@ -114,6 +123,22 @@ class SearchAgent:
             else:
                 actions = []
             session.run_batch(actions, maker)
+
+    def maker(self, session: Session) -> Maker:
+        """What turns its actions into candidates; an agent with other conversations has another."""
+        return self.operators_of(session)
+
+    def operators_of(self, session: Session) -> Operators:
+        """Its operators in this run."""
+        return Operators(
+            brief=session.brief,
+            prompts=self.prompts,
+            operators=self.operators,
+            feedback=self.feedback,
+            analysis=self.analysis,
+            whole_files=self.whole_files,
+            repairs=session.budget.repairs,
+        )
 
     def _propose(self, session: Session) -> list[Action]:
         session.check_budget()

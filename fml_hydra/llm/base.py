@@ -3,12 +3,25 @@
 Not here: prompts (conf/prompt), recording (session), prices (the providers' modules).
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
-from fml_hydra.usage import Usage
+from fml_hydra.errors import InfraError
+from fml_hydra.usage import Spend, Usage
 
-__all__ = ["LLM", "Finish", "Message", "Purpose", "Reply", "Request", "Role", "Usage"]
+__all__ = [
+    "LLM",
+    "Finish",
+    "Forecasts",
+    "Message",
+    "ProviderError",
+    "Purpose",
+    "Reply",
+    "Request",
+    "Role",
+    "Usage",
+]
 
 Role = Literal["system", "user", "assistant"]
 Purpose = Literal["idea", "edit", "repair", "analysis", "summary"]
@@ -35,6 +48,9 @@ class Request:
     """What the answer is for; spend is reported by purpose."""
     seed: int
     """Sampling seed; equal requests to a deterministic model give equal replies."""
+    schema: Mapping[str, Any] | None = None
+    """JSON schema of the reply (an object); None for free text. A model that knows no schemas is
+    asked without, so the reply has to be read with care all the same."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +66,19 @@ class Reply:
     finish: Finish = "stop"
     """Why the model stopped; `length` means the answer is cut off."""
     seconds: float = 0.0
-    """Wall time of the call."""
+    """Wall time of the call, failed attempts and waiting included."""
+    model: str = ""
+    """The version that answered, as the provider names it; empty if it does not."""
+    notes: tuple[str, ...] = ()
+    """What else happened: failed attempts, parameters dropped, parts of the prompt left out."""
+
+
+class ProviderError(InfraError):
+    """The provider will not answer; `spend` is what its failed attempts have cost."""
+
+    def __init__(self, message: str, spend: Spend = Spend()) -> None:  # noqa: B008  # frozen
+        super().__init__(message)
+        self.spend = spend
 
 
 @runtime_checkable
@@ -64,4 +92,13 @@ class LLM(Protocol):
 
     def complete(self, request: Request) -> Reply:
         """Answer `request`; raises InfraError when the provider stays out of reach."""
+        ...
+
+
+@runtime_checkable
+class Forecasts(Protocol):
+    """An LLM that can tell beforehand what a call will cost at least."""
+
+    def forecast(self, request: Request, output: int) -> Spend:
+        """Tokens and dollars of `request` if the reply has `output` tokens; seconds are left 0."""
         ...

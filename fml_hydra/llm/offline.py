@@ -24,7 +24,7 @@ from fml_hydra.knobs import STRICT
 from fml_hydra.llm.base import Purpose, Reply, Request, Usage
 from fml_hydra.llm.program.catalogue import Catalogue
 from fml_hydra.llm.program.fixes import fix
-from fml_hydra.llm.program.moves import Taste, choose, drawn
+from fml_hydra.llm.program.moves import Taste, choose, drawn, wish
 from fml_hydra.llm.program.mutate import mutations
 from fml_hydra.llm.program.reading import Asked, read_request
 from fml_hydra.llm.program.slips import Slip, slipped, written
@@ -102,7 +102,12 @@ class OfflineLLM:
 
     def _next_idea(self, asked: Asked, rng: Random) -> dict[str, str | int]:
         shelf, had = self._shelf(asked), asked.earlier_ideas
-        fresh = [idea for idea in shelf.open if idea.id not in had]
+        wanted = wish(asked)
+        parts = [idea for idea in shelf.present if idea.id not in had and wanted == "ablate"]
+        if parts:
+            idea, note = rng.choice(parts), "Take it out, and see what it is worth."
+            return {"Name": idea.id, "Title": f"Without: {idea.title}", "Experiment": note}
+        fresh = [idea for idea in shelf.open if idea.id not in had and wanted == "improve"]
         mutants = [m for m in mutations(asked.files) if m.label not in had]
         scores = {k: rng.randint(3, 9) for k in ("Interestingness", "Feasibility", "Novelty")}
         if fresh and not (mutants and rng.random() < self.mutation_rate):

@@ -18,6 +18,7 @@ HEADER = {
     "instance": "1",
     "sweep": "s",
     "sandbox": "process",
+    "isolation": "separate",
     "commit": "c",
     "steps": 9,
     "metric": {"name": "acc@5", "direction": "higher", "best": 1.0},

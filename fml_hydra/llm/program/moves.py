@@ -6,14 +6,22 @@ Not here: repairing code that failed (fixes), writing it down and the mistakes i
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from random import Random
+from typing import Literal
 
+from fml_hydra.edits import syntax_error
 from fml_hydra.ideas import Idea
-from fml_hydra.llm.program.catalogue import Catalogue, added, new_lines, removed
+from fml_hydra.llm.program.catalogue import Catalogue, added, holds, new_lines, removed
 from fml_hydra.llm.program.mutate import Mutation, mutations
 from fml_hydra.llm.program.reading import Asked
 
-_TUNE = re.compile(r"\s*(Tune|Vary|Ablat\w*|Remove)\b", re.IGNORECASE)
+Wish = Literal["tune", "ablate", "cross", "improve"]
+_WISHES: dict[Wish, re.Pattern[str]] = {
+    "tune": re.compile(r"\s*(Tune|Vary)\b", re.IGNORECASE),
+    "ablate": re.compile(r"\s*(Ablat\w*|Remove)\b", re.IGNORECASE),
+    "cross": re.compile(r"\s*(Combine|Cross\w*)\b", re.IGNORECASE),
+}
 
 
 @dataclass(frozen=True)
@@ -36,17 +44,25 @@ class Taste:
     """Share of drawn ideas that are combined with a second one."""
 
 
+def wish(asked: Asked) -> Wish:
+    """What the instruction asks for, by its first word."""
+    instruction = asked.sections.get("Instruction", "")
+    return next((kind for kind, word in _WISHES.items() if word.match(instruction)), "improve")
+
+
 def choose(asked: Asked, shelf: Catalogue, taste: Taste, rng: Random) -> Move | None:
     """A move for a draft or an improvement, None when there is nothing left to change."""
-    if asked.idea:
+    wanted, move = wish(asked), None
+    if wanted == "ablate":
+        parts = [idea for idea in shelf.present if asked.idea in ("", idea.id)]
+        move = without(rng.choice(parts), asked.files) if parts else None
+    elif wanted == "cross":
+        move = crossed(asked, shelf, rng)
+    if asked.idea and not move:
         return _implemented(asked, shelf, taste, rng)
-    if word := _TUNE.match(asked.sections.get("Instruction", "")):
-        ablate = word[1].lower() not in ("tune", "vary")
-        undone = (
-            without(rng.choice(shelf.present), asked.files) if ablate and shelf.present else None
-        )
-        return undone or mutated(asked, rng) or _free(asked, shelf, taste, rng)
-    return _free(asked, shelf, taste, rng)
+    if wanted in ("tune", "ablate"):
+        move = move or mutated(asked, rng)
+    return move or _free(asked, shelf, taste, rng)
 
 
 def _free(asked: Asked, shelf: Catalogue, taste: Taste, rng: Random) -> Move | None:
@@ -90,6 +106,33 @@ def without(idea: Idea, files: Mapping[str, str]) -> Move | None:
     after = removed(idea, files)
     plan = f"I take this idea out again: {idea.title}. Everything else stays as it is."
     return Move(after, plan) if after else None
+
+
+def crossed(asked: Asked, shelf: Catalogue, rng: Random) -> Move | None:
+    """What another solution has and this one lacks: an idea, else some lines; None: no such."""
+    for other in asked.others:
+        theirs = {**asked.files, **other}
+        lacking = [idea for idea in shelf.open if holds(idea, theirs)]
+        if lacking and (move := with_idea(rng.choice(lacking), asked.files)):
+            return Move(move.files, f"This is in the other solution. {move.plan}")
+        if move := _taken_over(asked.files, theirs, rng):
+            return move
+    return None
+
+
+def _taken_over(files: Mapping[str, str], theirs: Mapping[str, str], rng: Random) -> Move | None:
+    """One passage that differs, as the other solution has it, where the file still compiles."""
+    for path in rng.sample(sorted(files), len(files)):
+        mine, other = files[path].split("\n"), theirs[path].split("\n")
+        codes = SequenceMatcher(None, mine, other, autojunk=False).get_opcodes()
+        passages = [code for code in codes if code[0] != "equal"]
+        for _, start, end, left, right in rng.sample(passages, len(passages)):
+            after = "\n".join([*mine[:start], *other[left:right], *mine[end:]])
+            if syntax_error({path: after}) is None:
+                what = f"line {start + 1} of {path}"
+                plan = f"I take over a passage from the other solution at {what}. The rest stays."
+                return Move({**files, path: after}, plan)
+    return None
 
 
 def combined(first: Idea, others: list[Idea], files: Mapping[str, str], rng: Random) -> Move | None:

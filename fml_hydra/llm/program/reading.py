@@ -15,6 +15,7 @@ from fml_hydra.replies import parse_object
 _HEADING = re.compile(r"^## (?!FILE)(\w[\w ]*?) *$")
 _FENCE = re.compile(r"^ {0,3}(`{3,})(.*)$")
 _FILE = re.compile(r"^### FILE: (.+)$", re.MULTILINE)
+_OTHER = re.compile(r"Other solution\b")
 _NAME = re.compile(r'"Name"\s*:\s*"([^"]*)"')
 
 
@@ -33,6 +34,12 @@ class Asked:
     """The last answer in the conversation, or nothing."""
     latest: str
     """The last message."""
+
+    @property
+    def others(self) -> list[Mapping[str, str]]:
+        """Files of each further solution shown, in order."""
+        found = [_files(text) for name, text in self.sections.items() if _OTHER.match(name)]
+        return [files for files in found if files]
 
     @property
     def idea(self) -> str:
