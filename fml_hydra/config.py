@@ -30,6 +30,11 @@ FORMAT = 1
 Folder = Annotated[Path, AfterValidator(lambda path: path.expanduser().absolute())]
 DETERMINING = ("agent", "llm", "prompt", "budget", "sandbox", "seed", "slots")
 """The parts of the configuration, beside the task, that determine a run."""
+_ROAD = {"ideas", "key", "provider", "prices", "cache", "deadline", "attempts", "max_wait"} | {
+    "requests_per_minute",
+    "tokens_per_minute",
+}
+"""Settings of a language model that say how it is reached, not what it answers."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -76,7 +81,7 @@ class Experiment:
         assert isinstance(plain, dict)
         task = {k: v for k, v in plain["task"].items() if k not in {"dir", "reported", "title"}}
         parts = {key: plain[key] for key in DETERMINING}
-        parts["llm"] = {k: v for k, v in parts["llm"].items() if k != "ideas"}
+        parts["llm"] = {k: v for k, v in parts["llm"].items() if k not in _ROAD}
         content = value_hash([FORMAT, task, self.task.content_hash(), parts])[:12]
         names = (self.task.name, self.agent.name, self.llm_name, f"s{self.seed}", content)
         return ".".join(name.replace("/", "-") for name in names)

@@ -10,6 +10,7 @@ FmlError
 │   └── MissingOutput  an output, or a value in it, is not there at all
 ├── SandboxError       the sandbox could not be set up, or is below what is required
 ├── InfraError         our fault or the provider's: never charged to the agent
+│   └── ProviderError  a language model's provider gives no answer (llm.base)
 ├── Divergence         a replayed run asks for something else than was recorded
 ├── RunLocked          another process is working on the same run
 └── BudgetExhausted    ends a run normally; `resource` is steps, seconds, tokens or dollars

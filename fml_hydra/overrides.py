@@ -204,13 +204,17 @@ def _all(group: str, value: str, config_dir: Path | None) -> list[str]:
 
 
 def _menu(group: str, folder: str, config_dir: Path | None) -> list[str]:
-    """What `all` stands for: every option but programs to be installed and paid for, by name."""
+    """What `all` stands for: every option but programs to be installed and paid for, by name.
+
+    What cannot run without a value from the user (`recording: ???`) is left out as well.
+    """
     shipped = conf_dir() / group
-    return [
-        name
-        for name in options(group, folder, config_dir)
-        if not (path := shipped / f"{name}.yaml").exists() or PROGRAM not in path.read_text()
-    ]
+
+    def runs(path: Path) -> bool:
+        text = path.read_text() if path.exists() else ""
+        return PROGRAM not in text and ": ???" not in text
+
+    return [n for n in options(group, folder, config_dir) if runs(shipped / f"{n}.yaml")]
 
 
 def _explained(text: str, words: Sequence[str]) -> str:

@@ -34,6 +34,8 @@ FILES = ("config.yaml", "journal.jsonl", CALLS)
 """What a run is replayed from."""
 PLACES = {"root", "tasks_dir", "cache_dir"}
 """Where things lie on this machine; every other key changes the recorded configuration."""
+ENDS_BY_ITSELF = {"steps", "finished_early"}
+"""Reasons for the end of a search that hold for its replay as well."""
 USAGE = "usage: python -m fml_hydra replay RUN [root=... tasks_dir=... cache_dir=... key=value ...]"
 
 
@@ -50,11 +52,11 @@ class Recorded:
     def ends_at(self) -> int | None:
         """Steps after which the replay has to stop; None when it ends by itself.
 
-        A replay works faster than its recording: what time was up for, or a kill ended, cannot end
-        it at the same step again.
+        It works faster than its recording and forecasts no prices, so that what a kill, the clock,
+        or a budget of tokens or dollars has ended would not end at the same step again.
         """
         closed = self.state.closed
-        if closed is not None and closed["reason"] != "seconds":
+        if closed is not None and closed["reason"] in ENDS_BY_ITSELF:
             return None
         return 1 + max(self.state.nodes, default=-1)
 

@@ -21,7 +21,7 @@ def main(argv: list[str]) -> int:
     """Send every run below `root`; exit code 1 if something could not be sent."""
     cfg = compose_config(argv)
     root, console = Path(cfg.root).absolute(), Console()
-    tracking = Tracking(cfg.tracking.uri, cfg.tracking.experiment)
+    tracking = Tracking(**{k: v for k, v in cfg.tracking.items() if k != "_target_"})
     if problem := check_reachable(tracking, root):
         console.print(f"{tracking.address(root)} cannot be reached: {problem}", markup=False)
         return 1

@@ -20,6 +20,7 @@ from fml_hydra.steps import step_folder, write_code
 from fml_hydra.summary import Summary, metric_of, summarize
 from fml_hydra.tracking import content
 from fml_hydra.tracking.store import Store, Tracking
+from fml_hydra.tracking.traces import Traces
 from fml_hydra.tracking.tree import tree_svg
 
 if TYPE_CHECKING:
@@ -48,6 +49,8 @@ class Receipt:
     """Points of the parent's curves that have arrived."""
     status: str = ""
     """The run's status as last reported, with the seconds worked until then."""
+    calls: dict[str, int] = field(default_factory=dict)
+    """How many calls of each step have arrived as spans of its trace."""
 
     @classmethod
     def read(cls, path: Path, store: str) -> "Receipt":
@@ -70,6 +73,7 @@ class Delivery:
         self._opened: Store | None = None
         self._children: dict[str, str] | None = None
         """Run ids of the steps that are in the store, by step; None before it was asked."""
+        self._traces = Traces(folder / "calls.jsonl")
 
     @property
     def run_id(self) -> str:
@@ -105,6 +109,8 @@ class Delivery:
             self._receipt.points = position + 1
             self._keep()
         self._status(state, summary)
+        if self._tracking.traces:  # last: nothing else waits for them, or fails with them
+            self._calls(state, over=summary.status != "running")
 
     @property
     def _store(self) -> Store:
@@ -138,6 +144,7 @@ class Delivery:
     def _step(self, state: Folded, node: Node) -> None:
         tags = content.step_tags(state.header, node, metric_of(state), self._receipt.run_id)
         run_id = self._child(node.id) or self._create(tags, node.started)
+        self._children = {**(self._children or {}), str(node.id): run_id}
         ended = node.started + node.seconds_llm + node.seconds_exec
         self._log(run_id, content.step_numbers(node), ended)
         folder = step_folder(self._folder, node.id)
@@ -151,6 +158,13 @@ class Delivery:
             runs = self._search(f"tags.`mlflow.parentRunId` = '{self._receipt.run_id}'")
             self._children = {r.data.tags.get("fml.step", ""): str(r.info.run_id) for r in runs}
         return self._children.get(str(node_id), "")
+
+    def _calls(self, state: Folded, over: bool) -> None:
+        arrived = {int(step): count for step, count in self._receipt.calls.items()}
+        for traces in self._traces.waiting(state, arrived, over):
+            self._traces.send(self._store, traces, self._receipt.run_id, self._child)
+            self._receipt.calls.update({str(t.step): t.calls for t in traces})
+            self._keep()
 
     def _search(self, wanted: str) -> list["Run"]:
         store, token = self._store, None

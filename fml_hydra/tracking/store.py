@@ -2,6 +2,7 @@
 
 import os
 import sqlite3
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass as plain
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 from filelock import FileLock
 from pydantic.dataclasses import dataclass
 
+from fml_hydra.errors import ConfigError
 from fml_hydra.knobs import STRICT
 
 if TYPE_CHECKING:
@@ -48,6 +50,8 @@ class Tracking:
     """Tracking address; null for the local store, `none` for no tracking."""
     experiment: str
     """Name of the MLflow experiment."""
+    traces: bool = True
+    """Whether LLM calls are sent as traces."""
 
     @property
     def on(self) -> bool:
@@ -85,6 +89,28 @@ class Tracking:
         if self.address(root).startswith("http"):
             return nullcontext()
         return FileLock(root / "mlflow.lock")
+
+
+def download(
+    tracking: Tracking, root: Path, run_id: str, names: Sequence[str], folder: Path
+) -> Path:
+    """Fetch those of a run's artifacts that are there; raises ConfigError when it has none."""
+    address = tracking.address(root)
+    if not tracking.on or (tracking.is_local(root) and not (root / "mlflow.db").exists()):
+        raise ConfigError(f"{run_id}: no such run below {root / 'runs'}, and no MLflow store")
+    from mlflow.exceptions import MlflowException
+
+    try:
+        client = tracking.open(root).client
+        there = {info.path for info in client.list_artifacts(run_id)}
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in sorted(there & set(names)):
+            client.download_artifacts(run_id, name, str(folder))
+    except MlflowException as error:
+        raise ConfigError(f"{run_id} on {address}: {str(error).splitlines()[0]}") from error
+    if not there & set(names):
+        raise ConfigError(f"{run_id} on {address} is not the parent of a run's steps")
+    return folder
 
 
 def _experiment(client: "MlflowClient", name: str, place: str | None) -> str:

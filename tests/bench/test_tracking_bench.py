@@ -6,6 +6,7 @@ Run with: pytest tests/bench/test_tracking_bench.py -n 0 --benchmark-enable
 """
 
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -17,9 +18,12 @@ from fml_hydra.summary import metric_of
 from fml_hydra.tracking import MlflowSink, Tracking
 from fml_hydra.tracking.content import step_numbers, step_tags
 from fml_hydra.tracking.delivery import Delivery
+from fml_hydra.tracking.exchanges import Exchanges
+from fml_hydra.tracking.spans import Trace, trace
+from fml_hydra.tracking.traces import Traces
 
 STEPS, WARM = 20, 3
-TRACKING = Tracking(None, "bench")
+TRACKING, QUIET = Tracking(None, "bench"), Tracking(None, "bench", traces=False)
 
 
 @pytest.fixture
@@ -51,6 +55,41 @@ def test_delivery(run_folder, root, benchmark):
     benchmark.pedantic(
         delivery.send, setup=growing(run_folder), rounds=STEPS - WARM, warmup_rounds=WARM
     )
+
+
+def test_delivery_without_traces(run_folder, root, benchmark):
+    delivery = Delivery(run_folder, QUIET, root)
+    benchmark.pedantic(
+        delivery.send, setup=growing(run_folder), rounds=STEPS - WARM, warmup_rounds=WARM
+    )
+
+
+@pytest.mark.parametrize("steps", [1, STEPS])
+def test_traces_alone(run_folder, root, benchmark, steps):
+    """So many steps' calls in one request, and their links; divide by `steps`."""
+    state = Folded.read(run_folder / "journal.jsonl")
+    store, parent = TRACKING.open(root), _run_of(root)
+    children = [_run_of(root) for _ in range(STEPS)]
+    calls = Exchanges(run_folder / "calls.jsonl")
+    assert len(calls.made()) == STEPS
+    instances = count()
+
+    def fresh() -> tuple[tuple[list[Trace]], dict]:
+        state.header["instance"] = f"run {next(instances)}"  # spans that are not there yet
+        return ([trace(state, step, calls.of(step)) for step in range(steps)],), {}
+
+    sender = Traces(run_folder / "calls.jsonl")
+    benchmark.pedantic(
+        lambda traces: sender.send(store, traces, parent, children.__getitem__),
+        setup=fresh,
+        rounds=8,
+        warmup_rounds=2,
+    )
+
+
+def _run_of(root: Path) -> str:
+    store = TRACKING.open(root)
+    return str(store.client.create_run(store.experiment_id).info.run_id)
 
 
 def test_fluent_api(run_folder, root, benchmark):

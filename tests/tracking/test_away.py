@@ -59,6 +59,15 @@ def assert_whole(seen, run) -> None:
     assert parent.info.status == "FINISHED"
     assert {"journal.jsonl", "tree.svg", "best/patch.diff"} <= seen.files(parent)
     assert all("prompt.md" in seen.files(step) for step in steps)
+    assert traced(seen, parent) == [n.id for n in nodes]
+    assert [traced(seen, step) for step in steps] == [[n.id] for n in nodes]
+
+
+def traced(seen, shown) -> list[int]:
+    """The steps whose LLM calls are on a run's page."""
+    place = [seen.store.experiment_id]
+    found = seen.client.search_traces(locations=place, run_id=shown.info.run_id)
+    return sorted(int(trace.info.tags["fml.step"]) for trace in found)
 
 
 def test_server_away_then_there_then_dying(tracked, words, server, look, capsys, monkeypatch):
