@@ -9,12 +9,15 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from fml_hydra.journal import Folded
 from fml_hydra.tracking.exchanges import Exchanges
 from fml_hydra.tracking.spans import Trace, size, trace
 from fml_hydra.tracking.store import Store
+
+if TYPE_CHECKING:
+    from mlflow.tracing.client import TracingClient
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -25,6 +28,7 @@ REQUEST_CHARS = 1_000_000
 REQUEST_TRACES = 50
 """Traces per request; MLflow links 100 at most."""
 _NOT_THERE = "span logging is not supported"
+_NO_VERSION = "could not identify MLflow server version"
 
 
 class Traces:
@@ -66,6 +70,9 @@ class Traces:
             for parcel in _parcels((s for t in traces for s in t.spans), size):
                 client.log_spans(store.experiment_id, [Span.from_dict(span) for span in parcel])
         except (NotImplementedError, MlflowException) as error:
+            if _NO_VERSION in str(error):
+                _forget_version(client)
+                raise ConnectionError("the server did not tell its version") from error
             if isinstance(error, MlflowException) and _NOT_THERE not in str(error):
                 raise
             log.warning("MLflow: this store keeps no traces, the calls are in calls.jsonl")
@@ -76,6 +83,13 @@ class Traces:
             if step_run := child(sent.step):
                 store.client.link_traces_to_run([sent.id], step_run)
         self._sent = time.monotonic()
+
+
+def _forget_version(client: "TracingClient") -> None:
+    """MLflow remembers for good that a server, away or slow just then, had no version."""
+    remembered = getattr(client.store, "_get_server_version", None)
+    if clear := getattr(remembered, "cache_clear", None):
+        clear()
 
 
 def _parcels(

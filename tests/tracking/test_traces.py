@@ -3,6 +3,7 @@
 import json
 import logging
 import shutil
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from fml_hydra.tracking import Tracking, traces
 from fml_hydra.tracking.delivery import Delivery, Receipt
 from fml_hydra.tracking.exchanges import Exchanges
 from fml_hydra.tracking.spans import trace
+from fml_hydra.tracking.store import Store
 
 TRACKING = Tracking(None, "fml_hydra")
 QUIET = Tracking(None, "fml_hydra", traces=False)
@@ -257,6 +259,24 @@ def test_a_store_without_spans_gets_the_rest_and_one_notice(
     seen = look()
     assert seen.parent().info.status == "FINISHED"
     assert traces_of(seen, seen.parent()) == []
+
+
+def test_a_server_that_is_away_is_not_taken_for_an_old_one(run_folder):
+    """MLflow would remember for good that it has no version, and never send a span again."""
+    from mlflow import MlflowClient
+    from mlflow.store.tracking.rest_store import RestStore
+
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        port = closed.getsockname()[1]
+    store = Store(MlflowClient(tracking_uri=f"http://127.0.0.1:{port}"), "0")
+    state = state_of(run_folder)
+    sender = traces.Traces(run_folder / "calls.jsonl")
+    for _ in range(2):
+        ((first, second),) = sender.waiting(state, {}, over=True)
+        with pytest.raises(ConnectionError, match="did not tell its version"):
+            sender.send(store, [first, second], "run", lambda step: "")
+        assert RestStore._get_server_version.cache_info().currsize == 0
 
 
 def test_fast_steps_share_a_request_and_none_is_left_at_the_end(run_folder, monkeypatch):

@@ -1,0 +1,124 @@
+"""The parent runs of an MLflow store and their journals. Reads only; mlflow is imported late."""
+
+import logging
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlparse
+from urllib.request import url2pathname
+
+from fml_hydra.analysis.rows import NAN, RunRow
+from fml_hydra.errors import ConfigError
+from fml_hydra.tracking.store import Tracking
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import Run
+
+log = logging.getLogger(__name__)
+JOURNAL = "journal.jsonl"
+PAGE = 1000
+"""Runs per page of a search."""
+_DEFAULTS = {
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",  # the default of seven blocks for minutes
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "60",
+    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",  # one bar per journal
+}
+
+
+@dataclass(frozen=True)
+class Parents:
+    """The parents in one experiment of one store."""
+
+    client: "MlflowClient"
+    """Talks to the store."""
+    experiment_id: str
+    """Where they are."""
+    root: Path
+    """Where runs of this machine lie, and the cache."""
+
+    @classmethod
+    def open(cls, tracking: Tracking, root: Path) -> "Parents":
+        """Unlike `Tracking.open`, creates nothing; raises ConfigError, saying what is missing."""
+        address = tracking.address(root)
+        if tracking.is_local(root) and not (root / "mlflow.db").exists():
+            raise ConfigError(
+                f"{root / 'mlflow.db'} does not exist; run something first, name its root, or use "
+                "load_folder for runs without MLflow"
+            )
+        for name, value in _DEFAULTS.items():
+            os.environ.setdefault(name, value)
+        from mlflow import MlflowClient  # two to three seconds
+        from mlflow.exceptions import MlflowException
+
+        client = MlflowClient(tracking_uri=address)
+        try:
+            found = client.get_experiment_by_name(tracking.experiment)
+        except MlflowException as error:
+            raise ConfigError(f"{address}: {str(error).splitlines()[0]}") from error
+        if found is None:
+            raise ConfigError(f"{address} has no experiment {tracking.experiment!r}")
+        return cls(client, str(found.experiment_id), root)
+
+    def search(self, wanted: str, sweep: str | None) -> Iterator["Run"]:
+        """All parents that match; raises ConfigError for a filter MLflow does not understand."""
+        from mlflow.exceptions import MlflowException
+
+        parts = ["tags.`fml.kind` = 'run'", wanted.strip()]
+        parts += [f"tags.`fml.sweep` = '{sweep}'"] if sweep is not None else []
+        text, token = " and ".join(filter(None, parts)), None
+        while True:
+            try:
+                page = self.client.search_runs(
+                    [self.experiment_id], text, max_results=PAGE, page_token=token
+                )
+            except MlflowException as error:
+                raise ConfigError(f"filter {text!r}: {str(error).splitlines()[0]}") from error
+            yield from page
+            token = page.token
+            if not token:
+                return
+
+    def over(self, run: "Run") -> bool:
+        """Whether nobody works on the run; one that is gone on with keeps its old end time."""
+        return run.info.status != "RUNNING" and bool(run.info.end_time)
+
+    def journal(self, run: "Run", folder: Path) -> Path | None:
+        """The run's journal: where it lies, or fetched into `folder`; None if there is none."""
+        place = urlparse(run.info.artifact_uri)
+        if place.scheme in {"", "file"}:
+            path = Path(url2pathname(place.path)) / JOURNAL
+            return path if path.exists() else None
+        from mlflow.exceptions import MlflowException
+
+        run_id = run.info.run_id
+        try:
+            if all(info.path != JOURNAL for info in self.client.list_artifacts(run_id)):
+                return None
+            folder.mkdir(parents=True, exist_ok=True)
+            return Path(self.client.download_artifacts(run_id, JOURNAL, str(folder)))
+        except (MlflowException, OSError) as error:
+            log.warning("%s: its journal cannot be fetched (%s)", run_id, error)
+            return None
+
+    def local_journal(self, run: "Run") -> Path:
+        """Where the journal is while this machine works on the run."""
+        name = run.data.tags.get("fml.identity", "")
+        return (self.root / "runs" / name / JOURNAL).absolute()
+
+    def bare_row(self, run: "Run") -> RunRow:
+        """What tags and metrics say of a run without a journal."""
+        tags, metrics = run.data.tags, run.data.metrics
+        names = ("instance", "sweep", "task", "agent", "llm", "identity", "status", "sandbox")
+        texts: dict[str, Any] = {name: tags.get(f"fml.{name}", "") for name in names}
+        return RunRow(
+            run_id=run.info.run_id,
+            **texts,
+            seed=int(tags.get("fml.seed", -1)),
+            started=run.info.start_time / 1000,
+            baseline_val=metrics.get("baseline_val", NAN),
+            baseline_test=metrics.get("baseline_test", NAN),
+            best_val=metrics.get("best_val", NAN),
+        )
