@@ -94,7 +94,8 @@ def summarize(state: Folded) -> Summary:
     tokens: int | None = spend.usage.total
     if told := state.notes.get("spend"):  # an external program's, its last words included
         usage = Usage(**told["usage"]) if told["usage"] else Usage()
-        spend, tokens = replace(spend, usage=usage, cost=told["cost"]), usage.total or None
+        spend = replace(spend, usage=usage, cost=told["cost"])
+        tokens = usage.total if told["usage"] else None
     return Summary(
         **{key: header[key] for key in ("task", "agent", "llm", "seed", "identity")},
         status=_status(state),

@@ -200,6 +200,7 @@ def test_put_down_and_taken_up_again(reason):
     ("told", "tokens", "cost"),
     [
         ({"usage": {"input": 500, "output": 20}, "cost": 0.5}, 520, 0.5),
+        ({"usage": {"input": 0, "output": 0}, "cost": 0.0}, 0, 0.0),  # it says so: not N/A
         ({"usage": None, "cost": None}, None, None),
     ],
 )
