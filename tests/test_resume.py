@@ -10,10 +10,15 @@ from fml_hydra.calls import CallLog
 from fml_hydra.jsonl import JsonLines, read_records
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-AGENTS = {
-    "aide": ("agent=aide", "agent.policy.num_drafts=2"),
-    "ai_scientist": ("agent=ai_scientist", "agent.policy.num_ideas=2", "agent.policy.max_runs=2"),
-}
+RUN = (
+    "agent=ai_scientist",
+    "agent.policy.num_ideas=2",
+    "agent.policy.max_runs=2",
+    "budget.steps=4",
+    "seed=5",
+    "slots=2",
+)
+"""A run with decisions, proposals and two slots; `PROMISES` tries every agent, without killing."""
 
 
 def in_child(work) -> int:
@@ -54,15 +59,13 @@ def outcomes(state) -> list[dict]:
     return [node.outcome() for node in state.history()]
 
 
-@pytest.mark.parametrize(("agent", "slots"), [("aide", 1), ("ai_scientist", 2)])
-def test_resumed_equals_uninterrupted_wherever_it_was_killed(agent, slots, cell, tmp_path):
-    overrides = (*AGENTS[agent], f"budget.steps={2 + slots}", "seed=5", f"slots={slots}")
-    whole = cell(*overrides, folder=tmp_path / "whole")
+def test_resumed_equals_uninterrupted_wherever_it_was_killed(cell, tmp_path):
+    whole = cell(*RUN, folder=tmp_path / "whole")
     expected = whole.run()
     total = events(whole.folder)
     assert total > 12
     for at in range(1, total + 1):
-        broken = cell(*overrides, folder=tmp_path / f"killed{at}")
+        broken = cell(*RUN, folder=tmp_path / f"killed{at}")
 
         def until_killed(broken=broken, at=at):
             die_after(at)
