@@ -16,7 +16,8 @@ from fml_hydra.errors import TaskError
 from fml_hydra.evaluation import Evaluator
 from fml_hydra.files import replace_json
 from fml_hydra.hashing import value_hash
-from fml_hydra.task import Split, TaskSpec
+from fml_hydra.task import TaskSpec
+from fml_hydra.terms import Split
 
 _NUMERIC = ("numpy", "torch", "scikit-learn", "scipy")
 

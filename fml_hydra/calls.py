@@ -33,6 +33,7 @@ class CallLog:
         self._lock = threading.Lock()
         self._closed = False
         self._known = {(r["key"], r["request"]): r for r in self._lines.records if _answered(r)}
+        self._spent = _total(self._lines.records)
         self._under_way: dict[str, Spend] = {}
 
     def ask(self, llm: LLM, key: str, request: Request, afford: Afford = whatever) -> Reply:
@@ -47,7 +48,7 @@ class CallLog:
             if record is not None:
                 return _reply(record)
             more = self._forecast(llm, request)
-            afford(_total(self._lines.records), sum(self._under_way.values(), more))
+            afford(self._spent, sum(self._under_way.values(), more))
             self._under_way[key] = more
         try:
             return self._answer(llm, key, request)
@@ -122,6 +123,7 @@ class CallLog:
             **reply,
         }
         self._lines.append(record)
+        self._spent += _total([record])
 
 
 def request_hash(request: Request) -> str:

@@ -30,10 +30,10 @@ FORMAT = 1
 Folder = Annotated[Path, AfterValidator(lambda path: path.expanduser().absolute())]
 DETERMINING = ("agent", "llm", "prompt", "budget", "sandbox", "seed", "slots")
 """The parts of the configuration, beside the task, that determine a run."""
-_ROAD = {"ideas", "key", "provider", "prices", "cache", "deadline", "attempts", "max_wait"} | {
-    "requests_per_minute",
-    "tokens_per_minute",
-}
+_ROAD = frozenset(
+    ("ideas", "key", "provider", "prices", "cache", "deadline", "attempts", "max_wait")
+    + ("requests_per_minute", "tokens_per_minute")
+)
 """Settings of a language model that say how it is reached, not what it answers."""
 
 

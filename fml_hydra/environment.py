@@ -24,6 +24,7 @@ from fml_hydra.knobs import STRICT
 LOCK = "requirements.lock"
 """File in a task's folder with exact versions of everything; installed instead of the pins."""
 _DONE = "fml_hydra.json"
+_ANY = "python3.[0-9]*"
 Report = Callable[[str], None]
 
 
@@ -118,10 +119,12 @@ def _base(wanted: str) -> Path:
         if not os.access(path, os.X_OK):
             raise TaskError(f"env.python: {wanted} is not an executable file; correct the path")
         return path
-    found = dict(_interpreters())
+    # every Python that is asked costs a process: only those whose name fits
+    named = f"python{'.'.join(wanted.split('.')[:2])}" if "." in wanted else _ANY
+    found = dict(_interpreters(named))
     fitting = [v for v in found if v == wanted or v.startswith(f"{wanted}.")]
     if not fitting:
-        there = ", ".join(sorted(found, key=_numbers)) or "none"
+        there = ", ".join(sorted(dict(_interpreters(_ANY)), key=_numbers)) or "none"
         raise TaskError(
             f"env.python: there is no Python {wanted} here (found: {there}); install it (for "
             f"example `uv python install {wanted}` or pyenv), give the path of an interpreter, or "
@@ -130,8 +133,8 @@ def _base(wanted: str) -> Path:
     return found[max(fitting, key=_numbers)]
 
 
-def _interpreters() -> Iterator[tuple[str, Path]]:
-    """Version and path of every Python on PATH, and of those pyenv and uv have installed."""
+def _interpreters(named: str) -> Iterator[tuple[str, Path]]:
+    """Version and path of the Pythons of that name on PATH, in pyenv's and uv's folders."""
     folders = [Path(folder) for folder in os.get_exec_path()]
     homes = [
         Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser() / "versions",
@@ -139,7 +142,7 @@ def _interpreters() -> Iterator[tuple[str, Path]]:
     ]
     folders += [entry / "bin" for home in homes if home.is_dir() for entry in home.iterdir()]
     for folder in folders:
-        for path in sorted(folder.glob("python3.[0-9]*")):
+        for path in sorted(folder.glob(named)):
             if path.name.removeprefix("python3.").isdigit() and (version := _version(path)):
                 yield version, path
 

@@ -128,10 +128,9 @@ class Evaluator:
     def evaluate(self, files: Mapping[str, str], split: Split, shift: int = 0) -> Outcome:
         """Run and grade the pinned commit with `files` written over it.
 
-        `shift` is added to the training seed of the split.
-
-        Raises InfraError or SandboxError when it is our fault, TaskError when the task's own grader
-        is broken: it cannot be loaded, or fails on the outputs of the baseline.
+        `shift` is added to the training seed of the split. Raises InfraError or SandboxError when
+        it is our fault, TaskError when the task's own grader is broken: it cannot be loaded, or
+        fails on the outputs of the baseline.
         """
         with self.workspace.slot(self._slots, files) as slot, Grader(self.task.grader) as grader:
             self._clear(slot)
@@ -201,7 +200,7 @@ class Evaluator:
         return self.sandbox.run(
             [word.format(**words) for word in shlex.split(command.run)],
             mounts=[*own, *parts],
-            env=_environment(python, home, self.task.threads),
+            env=_environment(home, self.task.threads),
             cwd=repo,
             limits=self._policy.limits(max(seconds, 0.1), self.task.memory_mb),
             python=python,
@@ -311,13 +310,12 @@ def _exposed(slot: Slot, part: str, source: Path) -> Mount:
     return Mount(link, f"/task/data/{part}")
 
 
-def _environment(python: Path, home: str, threads: int) -> dict[str, str]:
+def _environment(home: str, threads: int) -> dict[str, str]:
+    """What a command gets beside the constants of the sandbox."""
     pools = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
     return {
-        "PATH": f"{python.parent}:/usr/local/bin:/usr/bin:/bin",
         "HOME": home,
         "TMPDIR": home,
-        "LANG": "C.UTF-8",
         "PYTHONHASHSEED": "0",
         "PYTHONDONTWRITEBYTECODE": "1",
         **dict.fromkeys(pools, str(threads)),

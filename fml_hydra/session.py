@@ -25,7 +25,8 @@ from fml_hydra.knobs import STRICT
 from fml_hydra.llm.base import LLM, Message, Purpose, Reply, Request
 from fml_hydra.refusal import refusal
 from fml_hydra.steps import StepFiles
-from fml_hydra.task import Brief, Split
+from fml_hydra.task import Brief
+from fml_hydra.terms import Split
 from fml_hydra.usage import Spend
 
 T = TypeVar("T")

@@ -24,14 +24,11 @@ from fml_hydra.terms import (
     PLACEHOLDERS,
     Command,
     Constraint,
-    Measured,
     Reported,
     Result,
     Seeds,
     Split,
 )
-
-__all__ = ["Brief", "Command", "Constraint", "Measured", "Reported", "Seeds", "Split", "TaskSpec"]
 
 Folder = Annotated[Path, AfterValidator(lambda path: path.expanduser().absolute())]
 POSTPROCESS = Path(__file__).with_name("postprocess.py")

@@ -1,19 +1,16 @@
 """Shared fixtures: a toy task in a folder of its own, and cells that run on it in this process."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from omegaconf import DictConfig
+from cells import Cell
 
-from fml_hydra.config import Experiment, load_experiment
-from fml_hydra.journal import Folded, Journal
+from fml_hydra.config import load_experiment
 from fml_hydra.llm.base import LLM
 from fml_hydra.overrides import compose_config
 from fml_hydra.resources import register_resolvers
-from fml_hydra.runner import run
-from fml_hydra.session import Observer
 from fml_hydra.testing import write_toy_task
 
 register_resolvers()
@@ -50,7 +47,7 @@ def words(toy: Path, tmp_path: Path) -> Words:
 
 
 @pytest.fixture
-def cell(words: Words, tmp_path: Path) -> Callable[..., "Cell"]:
+def cell(words: Words, tmp_path: Path) -> Callable[..., Cell]:
     """Make a cell on the toy task from overrides; no tracking unless asked for."""
 
     def build(*extra: str, llm: LLM | None = None, folder: Path | None = None) -> Cell:
@@ -61,27 +58,3 @@ def cell(words: Words, tmp_path: Path) -> Callable[..., "Cell"]:
         return Cell(cfg, experiment, folder or tmp_path / "run")
 
     return build
-
-
-class Cell:
-    """One run, in this process."""
-
-    def __init__(self, cfg: DictConfig, experiment: Experiment, folder: Path) -> None:
-        self.cfg, self.experiment, self.folder = cfg, experiment, folder
-
-    @property
-    def identity(self) -> str:
-        return self.experiment.identity(self.cfg)
-
-    def run(self, observers: Sequence[Observer] = ()) -> Folded:
-        """Run or resume it; the state afterwards, as read back from disk."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        journal = Journal(self.folder / "journal.jsonl")
-        try:
-            run(self.experiment, self.identity, self.folder, observers, journal)
-        finally:
-            journal.close()
-        return self.state()
-
-    def state(self) -> Folded:
-        return Folded.read(self.folder / "journal.jsonl")

@@ -12,7 +12,8 @@ from omegaconf import OmegaConf
 
 from fml_hydra.evaluation import Evaluator, Outcome
 from fml_hydra.sandbox import SandboxPolicy
-from fml_hydra.task import Split, TaskSpec
+from fml_hydra.task import TaskSpec
+from fml_hydra.terms import Split
 
 LIMITS = {"memory_mb": 1024, "processes": 64, "disk_mb": 512, "open_files": 256, "output_kb": 64}
 

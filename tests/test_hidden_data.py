@@ -9,7 +9,7 @@ from fml_hydra.data import installed_copies
 from fml_hydra.evaluation import Evaluator
 from fml_hydra.overrides import compose_config
 from fml_hydra.sandbox import probe
-from fml_hydra.task import Command
+from fml_hydra.terms import Command
 
 PEEK = """
 import importlib.util, pathlib

@@ -25,7 +25,8 @@ from fml_hydra.session import (
     Session,
     Turn,
 )
-from fml_hydra.task import Brief, Split
+from fml_hydra.task import Brief
+from fml_hydra.terms import Split
 from fml_hydra.testing import ScriptedLLM
 
 DRAFT = Action("draft")

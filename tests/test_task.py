@@ -8,7 +8,8 @@ from hydra.errors import InstantiationException
 
 from fml_hydra.errors import TaskError
 from fml_hydra.metric import Direction
-from fml_hydra.task import Brief, Constraint, TaskSpec
+from fml_hydra.task import Brief, TaskSpec
+from fml_hydra.terms import Constraint
 
 
 def test_the_toy_task_is_as_it_says(toy: Path, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 from fml_hydra.errors import TaskError
 from fml_hydra.metric import Direction
 from fml_hydra.resources import conf_dir
-from fml_hydra.task import Reported
+from fml_hydra.terms import Reported
 
 
 def known_methods(folder: Path | None = None) -> pd.DataFrame:

@@ -1,7 +1,6 @@
 """The parent runs of an MLflow store and their journals. Reads only; mlflow is imported late."""
 
 import logging
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ from urllib.request import url2pathname
 
 from fml_hydra.analysis.rows import NAN, RunRow
 from fml_hydra.errors import ConfigError
-from fml_hydra.tracking.store import Tracking
+from fml_hydra.tracking.store import Tracking, connect
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -21,8 +20,7 @@ log = logging.getLogger(__name__)
 JOURNAL = "journal.jsonl"
 PAGE = 1000
 """Runs per page of a search."""
-_DEFAULTS = {
-    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",  # the default of seven blocks for minutes
+_SETTINGS = {
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "60",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",  # one bar per journal
 }
@@ -48,12 +46,9 @@ class Parents:
                 f"{root / 'mlflow.db'} does not exist; run something first, name its root, or use "
                 "load_folder for runs without MLflow"
             )
-        for name, value in _DEFAULTS.items():
-            os.environ.setdefault(name, value)
-        from mlflow import MlflowClient  # two to three seconds
+        client = connect(address, **_SETTINGS)
         from mlflow.exceptions import MlflowException
 
-        client = MlflowClient(tracking_uri=address)
         try:
             found = client.get_experiment_by_name(tracking.experiment)
         except MlflowException as error:

@@ -16,7 +16,7 @@ from fml_hydra.edits import apply_edit
 from fml_hydra.errors import EditError
 from fml_hydra.evaluation import Evaluator, Outcome
 from fml_hydra.ideas import Idea, load_ideas
-from fml_hydra.task import Measured, Reported, Split
+from fml_hydra.terms import Measured, Reported, Split
 
 TOLERANCE = 3.0
 """Standard deviations a measured value may be off the declared one."""

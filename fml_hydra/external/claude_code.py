@@ -5,7 +5,7 @@ be evaluated there. Evaluations are calls of our MCP tool.
 """
 
 import json
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, PositiveInt
 from pydantic.dataclasses import dataclass
@@ -47,26 +47,14 @@ class ClaudeCode:
     """Model calls per launch."""
     tool_seconds: PositiveInt
     """How long it waits for an evaluation."""
-
-    @property
-    def asks(self) -> Literal["mcp", "command"]:
-        """Through MCP."""
-        return "mcp"
-
-    @property
-    def priced(self) -> bool:
-        """It tells its cost at the end of a launch, and keeps a limit itself."""
-        return True
-
-    @property
-    def cumulative(self) -> bool:
-        """Its tokens are those of one launch."""
-        return False
-
-    @property
-    def resumable(self) -> bool:
-        """It keeps its conversations."""
-        return True
+    asks: ClassVar[Literal["mcp", "command"]] = "mcp"
+    """Through MCP."""
+    priced: ClassVar[bool] = True
+    """It tells its cost at the end of a launch, and keeps a limit itself."""
+    cumulative: ClassVar[bool] = False
+    """Its tokens are those of one launch."""
+    resumable: ClassVar[bool] = True
+    """It keeps its conversations."""
 
     def mounts(self) -> list[Mount]:
         """Its installation."""

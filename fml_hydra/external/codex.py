@@ -5,7 +5,7 @@ per step. Behind our walls its own sandbox is off, which cannot be set up inside
 """
 
 import json
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, PositiveInt
 from pydantic.dataclasses import dataclass
@@ -33,26 +33,14 @@ class Codex:
     """Its features that are switched off."""
     tool_seconds: PositiveInt
     """How long it waits for an evaluation."""
-
-    @property
-    def asks(self) -> Literal["mcp", "command"]:
-        """Through MCP."""
-        return "mcp"
-
-    @property
-    def priced(self) -> bool:
-        """It tells no cost."""
-        return False
-
-    @property
-    def cumulative(self) -> bool:
-        """Its tokens are those of the whole session."""
-        return True
-
-    @property
-    def resumable(self) -> bool:
-        """It keeps its conversations."""
-        return True
+    asks: ClassVar[Literal["mcp", "command"]] = "mcp"
+    """Through MCP."""
+    priced: ClassVar[bool] = False
+    """It tells no cost."""
+    cumulative: ClassVar[bool] = True
+    """Its tokens are those of the whole session."""
+    resumable: ClassVar[bool] = True
+    """It keeps its conversations."""
 
     def mounts(self) -> list[Mount]:
         """Its installation."""

@@ -10,7 +10,7 @@ stdout it may report, one JSON object per line and all of it optional:
 """
 
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import field_validator
 from pydantic.dataclasses import dataclass
@@ -42,6 +42,12 @@ class Command:
     """Whether it reports its cost, so that `budget.dollars` can be kept."""
     model: str | None = None
     """Name of the model in tables; it is not told."""
+    asks: ClassVar[Literal["mcp", "command"]] = "command"
+    """By `fml-eval`."""
+    cumulative: ClassVar[bool] = False
+    """Its tokens are those of one launch."""
+    resumable: ClassVar[bool] = False
+    """It is handed its own session; what it makes of it is its own affair."""
 
     @field_validator("command")
     @classmethod
@@ -51,21 +57,6 @@ class Command:
         if command[0] != "{python}":
             found(command[0], "")
         return command
-
-    @property
-    def asks(self) -> Literal["mcp", "command"]:
-        """By `fml-eval`."""
-        return "command"
-
-    @property
-    def cumulative(self) -> bool:
-        """Its tokens are those of one launch."""
-        return False
-
-    @property
-    def resumable(self) -> bool:
-        """It is handed its own session; what it makes of it is its own affair."""
-        return False
 
     def mounts(self) -> list[Mount]:
         """The program's own installation, and files and folders that the command names."""

@@ -5,7 +5,7 @@ its tokens at the end of a launch only, and no cost.
 """
 
 import json
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, PositiveInt
 from pydantic.dataclasses import dataclass
@@ -29,26 +29,14 @@ class Gemini:
     """Its tools that are switched off."""
     tool_seconds: PositiveInt
     """How long its shell waits for an evaluation."""
-
-    @property
-    def asks(self) -> Literal["mcp", "command"]:
-        """By `fml-eval`."""
-        return "command"
-
-    @property
-    def priced(self) -> bool:
-        """It tells no cost."""
-        return False
-
-    @property
-    def cumulative(self) -> bool:
-        """Its tokens are those of one launch."""
-        return False
-
-    @property
-    def resumable(self) -> bool:
-        """It keeps its conversations; the newest one is its own."""
-        return True
+    asks: ClassVar[Literal["mcp", "command"]] = "command"
+    """By `fml-eval`."""
+    priced: ClassVar[bool] = False
+    """It tells no cost."""
+    cumulative: ClassVar[bool] = False
+    """Its tokens are those of one launch."""
+    resumable: ClassVar[bool] = True
+    """It keeps its conversations; the newest one is its own."""
 
     def mounts(self) -> list[Mount]:
         """Its installation."""

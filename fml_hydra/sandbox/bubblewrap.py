@@ -102,10 +102,8 @@ class Bubblewrap:
         if warm is None:
             command = [*options, "--", *limited(argv, limits, others=0)]
             return self._follow(command, writable, limits)
-        with closing(_Holder()) as holder:
-            enter = partial(warm.enter, argv[1:], variables, cwd, limits, holder.ours)
-            command = [*options, "--", *holder.command]
-            return self._follow(command, writable, limits, holder, enter)
+        with closing(_Holder(partial(warm.enter, argv[1:], variables, cwd, limits))) as holder:
+            return self._follow([*options, "--", *holder.command], writable, limits, holder)
 
     def _follow(
         self,
@@ -113,7 +111,6 @@ class Bubblewrap:
         writable: list[Path],
         limits: Limits,
         holder: "_Holder | None" = None,
-        enter: Callable[[int, int], int] | None = None,
     ) -> Completed:
         reading, writing = os.pipe()
         with os.fdopen(reading, "rb", buffering=0) as pipe:
@@ -126,8 +123,8 @@ class Bubblewrap:
                 os.close(writing)
             status = _Status(pipe)
             namespace = _Namespace(process, status.child())
-            if holder and enter and holder.ready():
-                namespace.join(enter)
+            if holder and holder.ready():
+                namespace.join(holder.enter)
             completed = watch(process, namespace, writable, limits)
             if not completed.killed and not status.exited():
                 why = completed.stderr.strip() or f"ended early with code {completed.code}"
@@ -167,18 +164,23 @@ class _Holder:
 
     command = ("/bin/sh", "-c", 'echo >&0; read -r code && exit "$code"; exit 125')
 
-    def __init__(self) -> None:
-        self.ours, self.theirs = socket.socketpair()
+    def __init__(self, fork: Callable[[socket.socket, int, int], int]) -> None:
+        self._ours, self.theirs = socket.socketpair()
+        self._fork = fork
 
     def ready(self) -> bool:
         """Wait until the sandbox is complete: before, the machine's own files are seen in it."""
         self.theirs.close()
-        self.ours.settimeout(_START)
-        return self.ours.recv(1) == b"\n"
+        self._ours.settimeout(_START)
+        return self._ours.recv(1) == b"\n"
+
+    def enter(self, pipes: int, first: int) -> int:
+        """Bring the fork in, see `WarmPython.enter`; its exit code will be the shell's."""
+        return self._fork(self._ours, pipes, first)
 
     def close(self) -> None:
         """Let go of both ends."""
-        self.ours.close()
+        self._ours.close()
         self.theirs.close()
 
 

@@ -12,7 +12,6 @@ import subprocess
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from functools import lru_cache
 from pathlib import Path
 
 from fml_hydra.errors import SandboxError
@@ -112,27 +111,26 @@ def is_script(argv: Sequence[str], python: Path) -> bool:
 
 
 _lock = threading.Lock()
+_started: dict[tuple[object, ...], WarmPython | None] = {}
+"""What was started, or could not be, by interpreter, packages and environment."""
 
 
 def warm_python(python: Path, modules: Sequence[str], env: Mapping[str, str]) -> WarmPython | None:
     """The warm interpreter for these packages; None, said once, when it does not work."""
     if not modules:
         return None
-    fixed = tuple(sorted((k, v) for k, v in env.items() if k not in _SLOT_OWN))
+    fixed = {k: v for k, v in env.items() if k not in _SLOT_OWN}
+    key = (python, *modules, *sorted(fixed.items()))
     with _lock:
-        found = _started(str(python), tuple(modules), fixed)
-        if found is not None and not found.alive:
-            _started.cache_clear()
-            found = _started(str(python), tuple(modules), fixed)
+        found = _started.get(key)
+        if key not in _started or (found is not None and not found.alive):
+            found = _started[key] = _start(str(python), tuple(modules), fixed)
     return found
 
 
-@lru_cache(maxsize=8)
-def _started(
-    python: str, modules: tuple[str, ...], env: tuple[tuple[str, str], ...]
-) -> WarmPython | None:
+def _start(python: str, modules: tuple[str, ...], env: Mapping[str, str]) -> WarmPython | None:
     try:
-        return WarmPython(python, modules, dict(env))
+        return WarmPython(python, modules, env)
     except (SandboxError, OSError) as error:
         log.warning("%s starts without %s preloaded: %s", python, ", ".join(modules), error)
         return None

@@ -22,7 +22,8 @@ from fml_hydra.session import Budget, Session
 from fml_hydra.simulation.landscape import Landscape
 from fml_hydra.simulation.method import FILE, readable
 from fml_hydra.simulation.model import SyntheticLLM
-from fml_hydra.task import Brief, Split
+from fml_hydra.task import Brief
+from fml_hydra.terms import Split
 from fml_hydra.usage import Spend
 
 METRIC = Metric("score", Direction.HIGHER, best=1.0)
@@ -137,20 +138,20 @@ class Unlogged(CallLog):
     """Calls that are counted only: for runs that nobody resumes or reads."""
 
     def __init__(self) -> None:
-        self._spent: dict[str, Spend] = {}
-        self._total = Spend()
+        self._spent = Spend()
+        self._by_key: dict[str, Spend] = {}
 
     def ask(self, llm: LLM, key: str, request: Request, afford: Afford = whatever) -> Reply:
         """The answer to `request`."""
-        afford(self._total, Spend())
+        afford(self._spent, Spend())
         reply = llm.complete(request)
-        self._spent[key] = Spend(reply.usage, reply.cost, reply.seconds)
-        self._total += self._spent[key]
+        self._by_key[key] = Spend(reply.usage, reply.cost, reply.seconds)
+        self._spent += self._by_key[key]
         return reply
 
     def spend(self, prefix: str = "") -> Spend:
         """What the calls whose key begins with `prefix` have cost."""
-        spent = [s for key, s in [*self._spent.items()] if key.startswith(prefix)]
+        spent = [s for key, s in [*self._by_key.items()] if key.startswith(prefix)]
         return sum(spent, Spend())
 
     def close(self) -> None:

@@ -72,15 +72,11 @@ class Tracking:
         Several processes may call this at once: four of them on a fresh database would crash in its
         migration, so they take turns. Raises whatever the store's driver raises.
         """
-        for name, value in _DEFAULTS.items():
-            os.environ.setdefault(name, value)
-        from mlflow import MlflowClient  # two to three seconds
-
         root.mkdir(parents=True, exist_ok=True)
         with self._turn(root):
             if self.is_local(root):
                 _create(root / "mlflow.db")
-            client = MlflowClient(tracking_uri=self.address(root))
+            client = connect(self.address(root))
             place = f"file://{root.absolute()}/artifacts" if self.is_local(root) else None
             return Store(client, _experiment(client, self.experiment, place))
 
@@ -89,6 +85,18 @@ class Tracking:
         if self.address(root).startswith("http"):
             return nullcontext()
         return FileLock(root / "mlflow.lock")
+
+
+def connect(address: str, **settings: str) -> "MlflowClient":
+    """A client, with our defaults and `settings` for what MLflow takes from the environment.
+
+    What the user has set there stays. Nothing is asked of the store yet.
+    """
+    for name, value in {**_DEFAULTS, **settings}.items():
+        os.environ.setdefault(name, value)
+    from mlflow import MlflowClient  # two to three seconds
+
+    return MlflowClient(tracking_uri=address)
 
 
 def download(
@@ -134,11 +142,9 @@ def _create(database: Path) -> None:
     """
     if database.exists():
         return
-    from mlflow import MlflowClient
-
     partial = database.with_suffix(".part")
     partial.unlink(missing_ok=True)
-    MlflowClient(tracking_uri=f"sqlite:///{partial.absolute()}").search_experiments(max_results=1)
+    connect(f"sqlite:///{partial.absolute()}").search_experiments(max_results=1)
     connection = sqlite3.connect(partial)
     connection.execute("PRAGMA journal_mode=WAL")
     connection.close()

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Cell
+from cells import Cell
 
 from fml_hydra.config import load_experiment
 from fml_hydra.errors import ConfigError, InfraError
