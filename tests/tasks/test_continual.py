@@ -1,74 +1,46 @@
 """The continual-learning task: prepare, what passes between contexts, grade, ideas."""
 
 import hashlib
-import importlib.util
-import re
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import get_args
 
 import numpy as np
 import pytest
-import yaml
+from task_files import TaskFiles, arrays, tree_hash
 
-from fml_hydra.data import Origin, Source, prepare
 from fml_hydra.edits import apply_edit
 from fml_hydra.errors import InvalidOutput
 from fml_hydra.ideas import Effect, Idea, load_ideas
 
 ROOT = Path(__file__).parents[2]
-TASK = ROOT / "tasks" / "continual"
-SPEC = yaml.safe_load((ROOT / "conf/task/continual.yaml").read_text())
+FILES = TaskFiles("continual")
+TASK = FILES.folder
+SPEC = FILES.spec
 
 
-def _prepare(cache: Path) -> Path:
-    digits = SPEC["sources"]["digits"]
-    source = Source(digits["sha256"], tuple(Origin(**origin) for origin in digits["origins"]))
-    return prepare(TASK / "prepare.py", {"digits": source}, cache).folder
-
-
-def _load(path: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"continual_{Path(path).stem}", TASK / path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-grade = _load("grade.py")
-feed = _load("repo/feed.py")
+grade = FILES.load("grade.py")
+feed = FILES.load("repo/feed.py")
 
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return _prepare(tmp_path_factory.mktemp("prepared"))
-
-
-def _arrays(path: Path) -> dict[str, np.ndarray]:
-    with np.load(path) as data:
-        return {name: data[name] for name in data.files}
+    return FILES.prepare(tmp_path_factory.mktemp("prepared"))
 
 
 def _contexts(prepared: Path) -> list[dict[str, np.ndarray]]:
-    return [_arrays(prepared / "train" / f"context_{number}.npz") for number in range(5)]
-
-
-def _tree_hash(folder: Path) -> list[tuple[str, str]]:
-    paths = sorted(p for p in folder.rglob("*") if p.is_file())
-    return [(str(p.relative_to(folder)), hashlib.sha256(p.read_bytes()).hexdigest()) for p in paths]
+    return [arrays(prepared / "train" / f"context_{number}.npz") for number in range(5)]
 
 
 # ---------------------------------------------------------------- prepare
 
 
 def test_prepared_bytes_do_not_depend_on_the_run(prepared: Path, tmp_path: Path) -> None:
-    hashes = _tree_hash(prepared)
+    hashes = tree_hash(prepared)
     assert len(hashes) == 9
-    assert _tree_hash(_prepare(tmp_path)) == hashes
+    assert tree_hash(FILES.prepare(tmp_path)) == hashes
 
 
 def test_a_context_has_its_own_two_digits_only(prepared: Path) -> None:
@@ -82,8 +54,8 @@ def test_evaluation_inputs_have_no_labels_and_match_the_answers(prepared: Path) 
     seen: set[int] = set()
     for part in ("val", "test"):
         assert [p.name for p in (prepared / part).iterdir()] == ["inputs.npz"]
-        inputs = _arrays(prepared / part / "inputs.npz")
-        answers = _arrays(prepared / "answers" / part / "answers.npz")
+        inputs = arrays(prepared / part / "inputs.npz")
+        answers = arrays(prepared / "answers" / part / "answers.npz")
         assert sorted(inputs) == ["id", "images"]
         np.testing.assert_array_equal(inputs["id"], answers["id"])
         assert np.bincount(answers["label"]).tolist() == [100] * 10
@@ -94,7 +66,7 @@ def test_evaluation_inputs_have_no_labels_and_match_the_answers(prepared: Path) 
 def test_no_image_is_in_two_parts(prepared: Path) -> None:
     parts = {"train": np.concatenate([c["images"] for c in _contexts(prepared)])}
     for part in ("val", "test"):
-        parts[part] = _arrays(prepared / part / "inputs.npz")["images"]
+        parts[part] = arrays(prepared / part / "inputs.npz")["images"]
     bytes_of = {name: {i.tobytes() for i in images} for name, images in parts.items()}
     assert {k: len(v) for k, v in bytes_of.items()} == {"train": 3000, "val": 1000, "test": 1000}
     assert len(set().union(*bytes_of.values())) == 5000
@@ -160,7 +132,7 @@ def test_one_context_is_there_at_a_time(stream: Stream, prepared: Path) -> None:
     for number, context in enumerate(_contexts(prepared)):
         if number:
             assert stream.feed(number) == ""
-        given = _arrays(stream.out / "context.npz")
+        given = arrays(stream.out / "context.npz")
         np.testing.assert_array_equal(given["images"], context["images"])
         np.testing.assert_array_equal(given["labels"], context["labels"])
     assert stream.feed(5) == ""
@@ -327,7 +299,7 @@ REFERENCES = ("best", "streaming_lda", "masking")
 
 
 def test_gradients_of_the_network_are_those_of_its_loss() -> None:
-    learner = _load("repo/learner.py")
+    learner = FILES.load("repo/learner.py")
     rng = np.random.default_rng(0)
     weights = {n: w.astype(np.float64) for n, w in learner.init_weights(rng).items()}
     x, labels = rng.random((6, 784)), np.array([0, 1, 2, 3, 0, 1])
@@ -352,7 +324,7 @@ def test_gradients_of_the_network_are_those_of_its_loss() -> None:
 
 @pytest.mark.parametrize("folder", ["repo", *(f"reference/{name}" for name in REFERENCES)])
 def test_state_is_plain_small_and_repeatable(prepared: Path, folder: str) -> None:
-    learner = _load(f"{folder}/learner.py")
+    learner = FILES.load(f"{folder}/learner.py")
     context = {name: array[:60] for name, array in _contexts(prepared)[0].items()}
 
     def once() -> dict[str, np.ndarray]:
@@ -374,8 +346,7 @@ def test_the_catalogue_is_large_and_varied() -> None:
 
 @pytest.mark.parametrize("idea", IDEAS, ids=lambda idea: idea.id)
 def test_idea_matches_once_and_stays_python(idea: Idea) -> None:
-    text = (TASK / f"ideas/{idea.id}.md").read_text()
-    searches = re.findall(r"<<<<<<< SEARCH\n(.*?\n)=======\n", text, re.DOTALL)
+    searches = FILES.searches(idea)
     assert searches
     for search in searches:
         assert ("\n" + TARGETS["learner.py"]).count("\n" + search) == 1

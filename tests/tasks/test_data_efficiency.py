@@ -1,39 +1,28 @@
 """The few-shot task: what prepare promises, what grade computes and refuses, its ideas."""
 
 import gzip
-import importlib.util
 import sys
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
+from task_files import TaskFiles, arrays
 
 from fml_hydra.edits import apply_edit, syntax_error
 from fml_hydra.errors import InvalidOutput
 from fml_hydra.hashing import tree_hash
 from fml_hydra.ideas import load_ideas
 
-TASK = Path(__file__).parents[2] / "tasks" / "data_efficiency"
+FILES = TaskFiles("data_efficiency")
+TASK = FILES.folder
 TARGETS = {"fewshot.py": (TASK / "repo/fewshot.py").read_text()}
 IDEAS = load_ideas(TASK / "ideas", list(TARGETS))
 REFERENCES = ("best", "balanced_k_means", "soft_k_means", "simpleshot")
 
 
-def _load(path: str) -> ModuleType:
-    """Load a file of the task under a name of its own, so that no other task's `run` is met."""
-    name = f"data_efficiency_{Path(path).parent.name}_{Path(path).stem}"
-    spec = importlib.util.spec_from_file_location(name, TASK / path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-grade = _load("grade.py")
-prepare = _load("prepare.py")
+grade = FILES.load("grade.py")
+prepare = FILES.load("prepare.py")
 
 
 # ---------------------------------------------------------------- prepare
@@ -75,17 +64,12 @@ def data(raw: Path, small: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPath
     return out
 
 
-def _arrays(path: Path) -> dict[str, np.ndarray]:
-    with np.load(path, allow_pickle=False) as archive:
-        return dict(archive)
-
-
 def _inputs(data: Path, part: str) -> dict[str, np.ndarray]:
-    return _arrays(data / part / "inputs.npz")
+    return arrays(data / part / "inputs.npz")
 
 
 def _answers(data: Path, part: str) -> dict[str, np.ndarray]:
-    return _arrays(data / "answers" / part / "answers.npz")
+    return arrays(data / "answers" / part / "answers.npz")
 
 
 def test_the_same_file_gives_the_same_bytes(raw: Path, data: Path, small, tmp_path: Path):
@@ -94,14 +78,14 @@ def test_the_same_file_gives_the_same_bytes(raw: Path, data: Path, small, tmp_pa
 
 
 def test_parts_hold_only_the_promised_arrays(data: Path):
-    assert sorted(_arrays(data / "train/base.npz")) == ["features", "label", "seen"]
+    assert sorted(arrays(data / "train/base.npz")) == ["features", "label", "seen"]
     for part in ("val", "test"):
         assert [p.name for p in (data / part).iterdir()] == ["inputs.npz"]
         assert sorted(_inputs(data, part)) == ["backbone", "features", "id", "query", "support"]
 
 
 def test_no_image_is_in_two_parts(data: Path):
-    base = _arrays(data / "train/base.npz")["features"][0]
+    base = arrays(data / "train/base.npz")["features"][0]
     parts = [base, *(_inputs(data, part)["features"][0] for part in ("val", "test"))]
     maps = [{one.tobytes() for one in part} for part in parts]
     assert [len(m) for m in maps] == [5 * PER_DIGIT, 5 * PER_DIGIT // 2, 5 * PER_DIGIT // 2]
@@ -110,7 +94,7 @@ def test_no_image_is_in_two_parts(data: Path):
 
 
 def test_base_images_are_labelled_and_some_are_unseen(data: Path):
-    base = _arrays(data / "train/base.npz")
+    base = arrays(data / "train/base.npz")
     assert np.bincount(base["label"]).tolist() == [PER_DIGIT] * 5
     assert np.bincount(base["label"][base["seen"]]).tolist() == [32] * 5
 
@@ -283,14 +267,14 @@ MAPS = (6, 3, 3)
 @pytest.fixture
 def episodes(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The repository's `episodes`, importable under its own name as in a step."""
-    module = _load("repo/episodes.py")
+    module = FILES.load("repo/episodes.py")
     monkeypatch.setitem(sys.modules, "episodes", module)
     return module
 
 
 def _accuracy(path: str, episodes: ModuleType) -> float:
     """Mean accuracy of a target file on twenty made-up episodes in which position matters."""
-    method = _load(path)
+    method = FILES.load(path)
     rng = np.random.default_rng(0)
     centres = rng.gamma(1.0, 1.0, (10, *MAPS))
 

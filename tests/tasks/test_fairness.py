@@ -1,35 +1,26 @@
 """The COMPAS task: what prepare promises, what grade computes and refuses, its ideas."""
 
 import csv
-import importlib.util
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
+from task_files import TaskFiles, arrays
 
 from fml_hydra.edits import apply_edit, syntax_error
 from fml_hydra.errors import InvalidOutput
 from fml_hydra.hashing import tree_hash
 from fml_hydra.ideas import load_ideas
 
-TASK = Path(__file__).parents[2] / "tasks" / "fairness"
+FILES = TaskFiles("fairness")
+TASK = FILES.folder
 TARGETS = {"model.py": (TASK / "repo/model.py").read_text()}
 IDEAS = load_ideas(TASK / "ideas", list(TARGETS))
 REFERENCES = ("best", "thresholds", "covariance", "adversary")
 
 
-def _load(path: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"fairness_{Path(path).stem}", TASK / path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-grade = _load("grade.py")
-prepare = _load("prepare.py")
+grade = FILES.load("grade.py")
+prepare = FILES.load("prepare.py")
 
 
 # ---------------------------------------------------------------- prepare
@@ -94,14 +85,9 @@ def data(raw: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def _arrays(path: Path) -> dict[str, np.ndarray]:
-    with np.load(path, allow_pickle=False) as archive:
-        return dict(archive)
-
-
 def _inputs(data: Path) -> dict[str, dict[str, np.ndarray]]:
     places = {"train": "train/train.npz", "val": "val/inputs.npz", "test": "test/inputs.npz"}
-    return {part: _arrays(data / place) for part, place in places.items()}
+    return {part: arrays(data / place) for part, place in places.items()}
 
 
 def test_the_same_file_gives_the_same_bytes(raw: Path, data: Path, tmp_path: Path):
@@ -135,7 +121,7 @@ def test_columns_belong_to_the_person(data: Path, part: str):
     assert np.array_equal(rows["features"][:, 1], number % 7)
     assert np.array_equal(rows["features"][:, 2:], np.tile([0, 1, 2, 1, 1], (len(number), 1)))
     assert np.array_equal(rows["group"], number % 3 % 2)
-    answers = rows if part == "train" else _arrays(data / "answers" / part / "answers.npz")
+    answers = rows if part == "train" else arrays(data / "answers" / part / "answers.npz")
     assert np.array_equal(answers["id"], rows["id"])
     assert np.array_equal(answers["group"], rows["group"])
     assert np.array_equal(answers["label"], number % 5 % 2)
@@ -143,7 +129,7 @@ def test_columns_belong_to_the_person(data: Path, part: str):
 
 def test_parts_have_the_declared_share_of_every_cell(data: Path):
     inputs = _inputs(data)
-    labels = {p: _arrays(data / "answers" / p / "answers.npz")["label"] for p in ("val", "test")}
+    labels = {p: arrays(data / "answers" / p / "answers.npz")["label"] for p in ("val", "test")}
     labels["train"] = inputs["train"]["label"]
     counts = {
         part: np.bincount(2 * rows["group"] + labels[part], minlength=4)
@@ -262,12 +248,12 @@ def test_the_catalogue_has_every_kind_of_idea():
 
 
 def test_the_grader_expects_what_the_repository_writes():
-    assert _load("repo/config.py").REPLICATES == grade.REPLICATES
+    assert FILES.load("repo/config.py").REPLICATES == grade.REPLICATES
 
 
 def test_features_are_the_ones_the_repository_names():
-    assert len(_load("repo/config.py").FEATURES) == len(prepare.feature_row(_raw_rows()[0]))
-    assert _load("repo/config.py").GROUPS == prepare.GROUPS
+    assert len(FILES.load("repo/config.py").FEATURES) == len(prepare.feature_row(_raw_rows()[0]))
+    assert FILES.load("repo/config.py").GROUPS == prepare.GROUPS
 
 
 @pytest.fixture(scope="module")
@@ -284,7 +270,7 @@ def biased() -> dict[str, np.ndarray]:
 
 def _fitted(path: str, people: dict[str, np.ndarray]) -> np.ndarray:
     """Predictions of a model file on the people it was fitted to."""
-    module = _load(path)
+    module = FILES.load(path)
     model = module.fit(**people, rng=np.random.default_rng(0))
     return module.predict(model, people["features"], people["group"])
 

@@ -1,82 +1,52 @@
 """The coloured-digits task: what prepare promises, what grade computes and refuses, its ideas."""
 
-import hashlib
-import importlib.util
 import re
 from pathlib import Path
-from types import ModuleType
 from typing import get_args
 
 import numpy as np
 import pytest
-import yaml
+from task_files import TaskFiles, arrays, tree_hash
 
-from fml_hydra.data import Origin, Source, prepare
 from fml_hydra.edits import apply_edit
 from fml_hydra.errors import InvalidOutput
 from fml_hydra.ideas import Effect, Idea, load_ideas
 
 ROOT = Path(__file__).parents[2]
-TASK = ROOT / "tasks" / "generalization"
+FILES = TaskFiles("generalization")
+TASK = FILES.folder
 
 
-def _load(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"generalization_{name}", TASK / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-grade = _load("grade")
-
-
-def _prepare(cache: Path) -> Path:
-    task = yaml.safe_load((ROOT / "conf/task/generalization.yaml").read_text())
-    digits = task["sources"]["digits"]
-    origins = tuple(Origin(**origin) for origin in digits["origins"])
-    sources = {"digits": Source(digits["sha256"], origins)}
-    return prepare(TASK / "prepare.py", sources, cache).folder
+grade = FILES.load("grade.py")
 
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return _prepare(tmp_path_factory.mktemp("prepared"))
-
-
-def _arrays(path: Path) -> dict[str, np.ndarray]:
-    with np.load(path) as data:
-        return {name: data[name] for name in data.files}
-
-
-def _tree_hash(folder: Path) -> list[tuple[str, str]]:
-    paths = sorted(p for p in folder.rglob("*") if p.is_file())
-    return [(str(p.relative_to(folder)), hashlib.sha256(p.read_bytes()).hexdigest()) for p in paths]
+    return FILES.prepare(tmp_path_factory.mktemp("prepared"))
 
 
 # ---------------------------------------------------------------- prepare
 
 
 def test_prepared_bytes_do_not_depend_on_the_run(prepared: Path, tmp_path: Path) -> None:
-    hashes = _tree_hash(prepared)
+    hashes = tree_hash(prepared)
     assert len(hashes) == 5
-    assert _tree_hash(_prepare(tmp_path)) == hashes
+    assert tree_hash(FILES.prepare(tmp_path)) == hashes
 
 
 def test_parts_hold_only_the_promised_arrays(prepared: Path) -> None:
-    train = _arrays(prepared / "train" / "environments.npz")
+    train = arrays(prepared / "train" / "environments.npz")
     assert sorted(train) == ["environment", "images", "labels"]
     assert sorted(p.name for p in prepared.iterdir()) == ["answers", "test", "train", "val"]
     for part in ("val", "test"):
         assert [p.name for p in (prepared / part).iterdir()] == ["inputs.npz"]
-        assert sorted(_arrays(prepared / part / "inputs.npz")) == ["id", "images"]
+        assert sorted(arrays(prepared / part / "inputs.npz")) == ["id", "images"]
 
 
 def test_no_digit_is_in_two_parts(prepared: Path) -> None:
-    parts = {"train": _arrays(prepared / "train" / "environments.npz")["images"]}
+    parts = {"train": arrays(prepared / "train" / "environments.npz")["images"]}
     for part in ("val", "test"):
-        parts[part] = _arrays(prepared / part / "inputs.npz")["images"]
+        parts[part] = arrays(prepared / part / "inputs.npz")["images"]
     shapes = {name: {i.sum(axis=0).tobytes() for i in images} for name, images in parts.items()}
     assert {name: len(found) for name, found in shapes.items()} == {
         "train": 3600,
@@ -88,15 +58,15 @@ def test_no_digit_is_in_two_parts(prepared: Path) -> None:
 
 
 def test_ids_are_disjoint_and_match_the_answers(prepared: Path) -> None:
-    ids = {part: _arrays(prepared / part / "inputs.npz")["id"] for part in ("val", "test")}
+    ids = {part: arrays(prepared / part / "inputs.npz")["id"] for part in ("val", "test")}
     assert not set(ids["val"]) & set(ids["test"])
     for part in ids:
-        answers = _arrays(prepared / "answers" / part / "answers.npz")
+        answers = arrays(prepared / "answers" / part / "answers.npz")
         np.testing.assert_array_equal(answers["id"], ids[part])
 
 
 def test_training_environments_have_the_stated_correlations(prepared: Path) -> None:
-    train = _arrays(prepared / "train" / "environments.npz")
+    train = arrays(prepared / "train" / "environments.npz")
     colour = train["images"][:, 1].any(axis=(1, 2)).astype(int)
     for number, flip in ((0, 0.1), (1, 0.2)):
         rows = train["environment"] == number
@@ -107,8 +77,8 @@ def test_training_environments_have_the_stated_correlations(prepared: Path) -> N
 
 @pytest.mark.parametrize("part", ["val", "test"])
 def test_evaluation_inputs_show_every_digit_in_both_colours(prepared: Path, part: str) -> None:
-    answers = _arrays(prepared / "answers" / part / "answers.npz")
-    images = _arrays(prepared / part / "inputs.npz")["images"]
+    answers = arrays(prepared / "answers" / part / "answers.npz")
+    images = arrays(prepared / part / "inputs.npz")["images"]
     rows = np.arange(len(images))
     assert not images[rows, 1 - answers["colour"]].any()
     assert images[rows, answers["colour"]].any(axis=(1, 2)).all()

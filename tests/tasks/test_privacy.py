@@ -1,60 +1,36 @@
 """The privacy task: prepare, how models are kept apart, the attacks of grade, ideas, references."""
 
 import hashlib
-import importlib.util
-import re
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 from typing import get_args
 
 import numpy as np
 import pytest
-import yaml
+from task_files import TaskFiles, arrays
 
-from fml_hydra.data import Origin, Source, prepare
 from fml_hydra.edits import apply_edit, syntax_error
 from fml_hydra.errors import InvalidOutput
 from fml_hydra.hashing import tree_hash
 from fml_hydra.ideas import Effect, Idea, load_ideas
 
-TASK = Path(__file__).parents[2] / "tasks" / "privacy"
+FILES = TaskFiles("privacy")
+TASK = FILES.folder
 TARGETS = {"model.py": (TASK / "repo/model.py").read_text()}
 IDEAS = load_ideas(TASK / "ideas", list(TARGETS))
-SPEC = yaml.safe_load((TASK.parents[1] / "conf/task/privacy.yaml").read_text())
+SPEC = FILES.spec
 Arrays = dict[str, np.ndarray]
 
 
-def _load(path: str) -> ModuleType:
-    name = "privacy_" + path.replace("/", "_").removesuffix(".py")
-    spec = importlib.util.spec_from_file_location(name, TASK / path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-grade = _load("grade.py")
-dealing = _load("prepare.py")
-feed = _load("repo/feed.py")
-
-
-def _arrays(path: Path) -> Arrays:
-    with np.load(path, allow_pickle=False) as data:
-        return dict(data)
-
-
-def _prepare(cache: Path) -> Path:
-    digits = SPEC["sources"]["digits"]
-    source = Source(digits["sha256"], tuple(Origin(**origin) for origin in digits["origins"]))
-    return prepare(TASK / "prepare.py", {"digits": source}, cache).folder
+grade = FILES.load("grade.py")
+dealing = FILES.load("prepare.py")
+feed = FILES.load("repo/feed.py")
 
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return _prepare(tmp_path_factory.mktemp("prepared"))
+    return FILES.prepare(tmp_path_factory.mktemp("prepared"))
 
 
 def _pool(prepared: Path, part: str) -> Path:
@@ -63,14 +39,14 @@ def _pool(prepared: Path, part: str) -> Path:
 
 
 def _sets(prepared: Path, part: str) -> list[Arrays]:
-    return [_arrays(_pool(prepared, part) / f"members_{k}.npz") for k in range(4)]
+    return [arrays(_pool(prepared, part) / f"members_{k}.npz") for k in range(4)]
 
 
 # ---------------------------------------------------------------- prepare
 
 
 def test_prepared_bytes_do_not_depend_on_the_run(prepared: Path, tmp_path: Path):
-    assert tree_hash(_prepare(tmp_path)) == tree_hash(prepared)
+    assert tree_hash(FILES.prepare(tmp_path)) == tree_hash(prepared)
 
 
 @pytest.mark.parametrize("part", ["val", "test"])
@@ -98,8 +74,8 @@ def test_val_and_test_share_no_image(prepared: Path):
 def test_queries_tell_neither_labels_nor_members(prepared: Path, part: str):
     assert [path.name for path in (prepared / part).iterdir()] == ["inputs.npz"]
     inputs, answers = (
-        _arrays(prepared / part / "inputs.npz"),
-        _arrays(prepared / "answers" / part / "answers.npz"),
+        arrays(prepared / part / "inputs.npz"),
+        arrays(prepared / "answers" / part / "answers.npz"),
     )
     assert sorted(inputs) == ["id", "images"]
     assert np.array_equal(inputs["id"], answers["id"])
@@ -114,8 +90,8 @@ def test_queries_tell_neither_labels_nor_members(prepared: Path, part: str):
 
 @pytest.mark.parametrize("part", ["val", "test"])
 def test_answers_say_which_images_were_members(prepared: Path, part: str):
-    inputs = _arrays(prepared / part / "inputs.npz")["images"]
-    answers = _arrays(prepared / "answers" / part / "answers.npz")
+    inputs = arrays(prepared / part / "inputs.npz")["images"]
+    answers = arrays(prepared / "answers" / part / "answers.npz")
     plain = answers["shift"] == 0
     assert answers["member"][plain].sum(axis=0).tolist() == [1000] * 4
     for number, one in enumerate(_sets(prepared, part)):
@@ -128,8 +104,8 @@ def test_answers_say_which_images_were_members(prepared: Path, part: str):
 
 
 def test_each_image_is_asked_about_in_every_shift(prepared: Path):
-    answers = _arrays(prepared / "answers/val/answers.npz")
-    inputs = _arrays(prepared / "val/inputs.npz")["images"].astype(np.int16)
+    answers = arrays(prepared / "answers/val/answers.npz")
+    inputs = arrays(prepared / "val/inputs.npz")["images"].astype(np.int16)
     place = {
         (i, s): row
         for row, (i, s) in enumerate(zip(answers["image"], answers["shift"], strict=True))
@@ -216,7 +192,7 @@ def test_a_model_has_its_own_set_then_its_own_state_then_nothing(stand: Stand):
     sets = _sets(stand.prepared, "val")
     for number in range(4):
         assert stand.feed(number) == ""
-        given = _arrays(stand.out / "members.npz")
+        given = arrays(stand.out / "members.npz")
         assert np.array_equal(given["images"], sets[number]["images"])
         assert np.array_equal(given["labels"], sets[number]["labels"])
         readable = {n for n in stand.files() if n.endswith(".npz")}
@@ -226,7 +202,7 @@ def test_a_model_has_its_own_set_then_its_own_state_then_nothing(stand: Stand):
         assert {n for n in stand.files() if n.endswith(".npz")} == {"state.npz"}
         stand.asked(number)
     assert stand.feed(4) == ""
-    predictions = _arrays(stand.out / "predictions.npz")
+    predictions = arrays(stand.out / "predictions.npz")
     assert predictions["logits"].shape == (4, 6, 10)
     assert predictions["logits"][:, 0, 0].tolist() == [0, 1, 2, 3]
 
@@ -235,7 +211,7 @@ def test_the_sets_follow_the_queries(stand: Stand):
     (stand.data / "eval").unlink()
     (stand.data / "eval").symlink_to(stand.prepared / "test")
     assert stand.feed(0) == ""
-    given = _arrays(stand.out / "members.npz")["images"]
+    given = arrays(stand.out / "members.npz")["images"]
     assert np.array_equal(given, _sets(stand.prepared, "test")[0]["images"])
 
 
@@ -457,8 +433,7 @@ def test_the_catalogue_has_every_kind_of_idea():
 
 @pytest.mark.parametrize("idea", IDEAS, ids=lambda idea: idea.id)
 def test_an_idea_matches_exactly_once(idea: Idea):
-    text = (TASK / f"ideas/{idea.id}.md").read_text()
-    searches = re.findall(r"<<<<<<< SEARCH\n(.*?\n)=======\n", text, re.DOTALL)
+    searches = FILES.searches(idea)
     assert searches
     for search in searches:
         assert ("\n" + TARGETS["model.py"]).count("\n" + search) == 1
@@ -473,7 +448,7 @@ def test_the_grader_counts_what_the_repository_writes():
 
 @pytest.mark.parametrize("path", ["repo", "reference/best", "reference/relax_loss"])
 def test_a_model_learns_and_is_deterministic(path: str):
-    model = _load(f"{path}/model.py")
+    model = FILES.load(f"{path}/model.py")
     model.CONFIG["epochs"] = 15
     rng = np.random.default_rng(0)
     shapes, labels = rng.integers(0, 256, (10, 28, 28)), np.repeat(np.arange(10), 30)

@@ -1,84 +1,53 @@
 """The representation task: prepare, probe, what encode.py refuses, ideas, references."""
 
-import hashlib
-import importlib.util
-import re
 import sys
 from pathlib import Path
-from types import ModuleType
 from typing import get_args
 
 import numpy as np
 import pytest
 import torch
-import yaml
+from task_files import TaskFiles, arrays, tree_hash
 
-from fml_hydra.data import Origin, Source, prepare
 from fml_hydra.edits import apply_edit
 from fml_hydra.errors import InvalidOutput
 from fml_hydra.ideas import Effect, Idea, load_ideas
 
 ROOT = Path(__file__).parents[2]
-TASK = ROOT / "tasks" / "representation"
-SPEC = yaml.safe_load((ROOT / "conf/task/representation.yaml").read_text())
+FILES = TaskFiles("representation")
+TASK = FILES.folder
+SPEC = FILES.spec
 
 
-def _prepare(cache: Path) -> Path:
-    sources = {
-        name: Source(raw["sha256"], tuple(Origin(**origin) for origin in raw["origins"]))
-        for name, raw in SPEC["sources"].items()
-    }
-    return prepare(TASK / "prepare.py", sources, cache).folder
-
-
-def _load(path: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"representation_{Path(path).stem}", TASK / path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-grade = _load("grade.py")
+grade = FILES.load("grade.py")
 
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return _prepare(tmp_path_factory.mktemp("prepared"))
-
-
-def _arrays(path: Path) -> dict[str, np.ndarray]:
-    with np.load(path) as data:
-        return {name: data[name] for name in data.files}
-
-
-def _tree_hash(folder: Path) -> list[tuple[str, str]]:
-    paths = sorted(p for p in folder.rglob("*") if p.is_file())
-    return [(str(p.relative_to(folder)), hashlib.sha256(p.read_bytes()).hexdigest()) for p in paths]
+    return FILES.prepare(tmp_path_factory.mktemp("prepared"))
 
 
 # ---------------------------------------------------------------- prepare
 
 
 def test_prepared_bytes_do_not_depend_on_the_run(prepared: Path, tmp_path: Path) -> None:
-    hashes = _tree_hash(prepared)
+    hashes = tree_hash(prepared)
     assert len(hashes) == 5
-    assert _tree_hash(_prepare(tmp_path)) == hashes
+    assert tree_hash(FILES.prepare(tmp_path)) == hashes
 
 
 def test_no_command_is_given_a_label(prepared: Path) -> None:
     assert [p.name for p in (prepared / "train").iterdir()] == ["images.npz"]
-    assert sorted(_arrays(prepared / "train/images.npz")) == ["images"]
+    assert sorted(arrays(prepared / "train/images.npz")) == ["images"]
     for part in ("val", "test"):
         assert [p.name for p in (prepared / part).iterdir()] == ["inputs.npz"]
-        assert sorted(_arrays(prepared / part / "inputs.npz")) == ["id", "images"]
+        assert sorted(arrays(prepared / part / "inputs.npz")) == ["id", "images"]
     assert [command["data"] for command in SPEC["commands"]] == [["train"], ["eval"]]
 
 
 def test_no_image_is_in_two_parts(prepared: Path) -> None:
-    parts = [_arrays(prepared / "train/images.npz")["images"]]
-    parts += [_arrays(prepared / part / "inputs.npz")["images"] for part in ("val", "test")]
+    parts = [arrays(prepared / "train/images.npz")["images"]]
+    parts += [arrays(prepared / part / "inputs.npz")["images"] for part in ("val", "test")]
     assert [len(images) for images in parts] == [4000, 500, 500]
     assert len({image.tobytes() for images in parts for image in images}) == 5000
 
@@ -86,8 +55,8 @@ def test_no_image_is_in_two_parts(prepared: Path) -> None:
 def test_each_draw_labels_twenty_of_fifty_images_of_each_digit(prepared: Path) -> None:
     seen: set[int] = set()
     for part in ("val", "test"):
-        inputs = _arrays(prepared / part / "inputs.npz")
-        answers = _arrays(prepared / "answers" / part / "answers.npz")
+        inputs = arrays(prepared / part / "inputs.npz")
+        answers = arrays(prepared / "answers" / part / "answers.npz")
         np.testing.assert_array_equal(inputs["id"], answers["id"])
         assert np.bincount(answers["label"]).tolist() == [50] * 10
         assert answers["probe"].shape == (30, 500)
@@ -200,7 +169,7 @@ def test_a_few_steps_learn_and_are_repeatable() -> None:
 
     def once() -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
         torch.manual_seed(1)
-        method = _load("repo/model.py").Method()
+        method = FILES.load("repo/model.py").Method()
         before = {k: v.clone() for k, v in method.encoder.state_dict().items()}
         for step in range(2):
             assert np.isfinite(method.update(images, step / 2))
@@ -213,7 +182,7 @@ def test_a_few_steps_learn_and_are_repeatable() -> None:
 
 @pytest.mark.usefixtures("repository")
 def test_encoding_refuses_what_depends_on_other_images_or_is_too_long() -> None:
-    encode = _load("repo/encode.py").encode
+    encode = FILES.load("repo/encode.py").encode
     images = torch.rand((100, 1, 14, 14), generator=torch.Generator().manual_seed(0))
     flat = torch.nn.Flatten()
     assert encode(flat, images).shape == (100, 196)
@@ -245,8 +214,7 @@ def test_the_catalogue_is_large_and_varied() -> None:
 
 @pytest.mark.parametrize("idea", IDEAS, ids=lambda idea: idea.id)
 def test_idea_matches_once_and_stays_python(idea: Idea) -> None:
-    text = (TASK / f"ideas/{idea.id}.md").read_text()
-    searches = re.findall(r"<<<<<<< SEARCH\n(.*?\n)=======\n", text, re.DOTALL)
+    searches = FILES.searches(idea)
     assert searches
     for search in searches:
         assert sum(("\n" + whole).count("\n" + search) for whole in TARGETS.values()) == 1

@@ -1,67 +1,36 @@
 """The backdoor task: what prepare promises, who sees what, what grade computes, its ideas."""
 
-import hashlib
-import importlib.util
-import re
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 from typing import get_args
 
 import numpy as np
 import pytest
-import yaml
+from task_files import TaskFiles, arrays, tree_hash
 
-from fml_hydra.data import Origin, Source, prepare
 from fml_hydra.edits import apply_edit
 from fml_hydra.errors import InvalidOutput
 from fml_hydra.ideas import Effect, Idea, load_ideas
 
 ROOT = Path(__file__).parents[2]
-TASK = ROOT / "tasks" / "robustness"
-SPEC = yaml.safe_load((ROOT / "conf/task/robustness.yaml").read_text())
+FILES = TaskFiles("robustness")
+TASK = FILES.folder
+SPEC = FILES.spec
 
 
-def _prepare(cache: Path) -> Path:
-    digits = SPEC["sources"]["digits"]
-    source = Source(digits["sha256"], tuple(Origin(**origin) for origin in digits["origins"]))
-    return prepare(TASK / "prepare.py", {"digits": source}, cache).folder
-
-
-def _load(path: str) -> ModuleType:
-    name = f"robustness_{path.replace('/', '_').removesuffix('.py')}"
-    spec = importlib.util.spec_from_file_location(name, TASK / path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
-
-
-grade = _load("grade.py")
-attacks = _load("prepare.py").ATTACKS
-stamp = _load("prepare.py").stamp
+grade = FILES.load("grade.py")
+attacks = FILES.load("prepare.py").ATTACKS
+stamp = FILES.load("prepare.py").stamp
 
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return _prepare(tmp_path_factory.mktemp("prepared"))
-
-
-def _arrays(path: Path) -> dict[str, np.ndarray]:
-    with np.load(path) as data:
-        return {name: data[name] for name in data.files}
+    return FILES.prepare(tmp_path_factory.mktemp("prepared"))
 
 
 def _training(prepared: Path, split: str) -> list[dict[str, np.ndarray]]:
-    return [_arrays(prepared / split / "training" / f"study_{study}.npz") for study in range(3)]
-
-
-def _tree_hash(folder: Path) -> list[tuple[str, str]]:
-    paths = sorted(p for p in folder.rglob("*") if p.is_file())
-    return [(str(p.relative_to(folder)), hashlib.sha256(p.read_bytes()).hexdigest()) for p in paths]
+    return [arrays(prepared / split / "training" / f"study_{study}.npz") for study in range(3)]
 
 
 def _patched(images: np.ndarray, attack: object) -> np.ndarray:
@@ -81,16 +50,16 @@ def _without_patches(images: np.ndarray) -> list[bytes]:
 
 
 def test_prepared_bytes_do_not_depend_on_the_run(prepared: Path, tmp_path: Path) -> None:
-    hashes = _tree_hash(prepared)
+    hashes = tree_hash(prepared)
     assert len(hashes) == 10
-    assert _tree_hash(_prepare(tmp_path)) == hashes
+    assert tree_hash(FILES.prepare(tmp_path)) == hashes
 
 
 @pytest.mark.parametrize("split", ["val", "test"])
 def test_inputs_tell_nothing_but_images_and_studies(prepared: Path, split: str) -> None:
     assert sorted(p.name for p in (prepared / split).iterdir()) == ["inputs.npz", "training"]
-    inputs = _arrays(prepared / split / "inputs.npz")
-    answers = _arrays(prepared / "answers" / split / "answers.npz")
+    inputs = arrays(prepared / split / "inputs.npz")
+    answers = arrays(prepared / "answers" / split / "answers.npz")
     assert sorted(inputs) == ["id", "images", "study"]
     np.testing.assert_array_equal(inputs["id"], answers["id"])
     np.testing.assert_array_equal(inputs["study"], answers["study"])
@@ -111,8 +80,8 @@ def test_two_percent_carry_the_patch_and_the_target_label(prepared: Path, split:
 def test_triggered_inputs_and_no_others_carry_the_patch_of_their_study(
     prepared: Path, split: str
 ) -> None:
-    images = _arrays(prepared / split / "inputs.npz")["images"]
-    answers = _arrays(prepared / "answers" / split / "answers.npz")
+    images = arrays(prepared / split / "inputs.npz")["images"]
+    answers = arrays(prepared / "answers" / split / "answers.npz")
     for study, attack in enumerate(attacks[split]):
         own = answers["study"] == study
         np.testing.assert_array_equal(_patched(images[own], attack), answers["triggered"][own])
@@ -133,10 +102,10 @@ def test_no_digit_is_in_two_studies_or_parts(prepared: Path) -> None:
         digits = [
             d for data in _training(prepared, split) for d in _without_patches(data["images"])
         ]
-        held_out[split] = _without_patches(_arrays(prepared / split / "inputs.npz")["images"])
+        held_out[split] = _without_patches(arrays(prepared / split / "inputs.npz")["images"])
         assert len({*digits, *held_out[split]}) == 4000
     assert len({*held_out["val"], *held_out["test"]}) == 2000
-    ids = [_arrays(prepared / split / "inputs.npz")["id"] for split in held_out]
+    ids = [arrays(prepared / split / "inputs.npz")["id"] for split in held_out]
     assert len(np.unique(np.concatenate(ids))) == 2000
 
 
@@ -172,7 +141,7 @@ def test_training_data_and_inputs_are_never_there_together(data: Path, tmp_path:
     out = tmp_path / "out"
     out.mkdir()
     assert _feed("training", data, out) == ""
-    assert [name for name, _ in _tree_hash(out)] == [f"training/study_{s}.npz" for s in range(3)]
+    assert [name for name, _ in tree_hash(out)] == [f"training/study_{s}.npz" for s in range(3)]
     assert _feed("inputs", data, out) == ""
     assert [p.name for p in out.iterdir()] == ["inputs.npz"]
     assert (out / "inputs.npz").read_bytes() == (data / "eval" / "inputs.npz").read_bytes()
@@ -270,7 +239,7 @@ REFERENCES = sorted(path.name for path in (TASK / "reference").iterdir() if path
 
 
 def test_gradients_of_the_network_are_those_of_its_loss() -> None:
-    defence = _load("repo/defence.py")
+    defence = FILES.load("repo/defence.py")
     rng = np.random.default_rng(0)
     model = {n: w.astype(np.float64) for n, w in defence.init_model(rng).items()}
     x, targets = rng.random((6, 28, 28)), np.eye(10)[[0, 1, 2, 3, 4, 4]]
@@ -291,7 +260,7 @@ def test_gradients_of_the_network_are_those_of_its_loss() -> None:
 
 @pytest.mark.parametrize("folder", ["repo", *(f"reference/{name}" for name in REFERENCES)])
 def test_training_gives_plain_arrays_and_is_repeatable(prepared: Path, folder: str) -> None:
-    defence = _load(f"{folder}/defence.py")
+    defence = FILES.load(f"{folder}/defence.py")
     defence.CONFIG["epochs"] = 2
     data = {name: array[:200] for name, array in _training(prepared, "val")[0].items()}
     models = [defence.train(**data, rng=np.random.default_rng(1)) for _ in range(2)]
@@ -313,8 +282,7 @@ def test_the_catalogue_is_large_and_varied() -> None:
 
 @pytest.mark.parametrize("idea", IDEAS, ids=lambda idea: idea.id)
 def test_idea_matches_once_and_stays_python(idea: Idea) -> None:
-    text = (TASK / f"ideas/{idea.id}.md").read_text()
-    searches = re.findall(r"<<<<<<< SEARCH\n(.*?\n)=======\n", text, re.DOTALL)
+    searches = FILES.searches(idea)
     assert searches
     for search in searches:
         assert ("\n" + TARGETS["defence.py"]).count("\n" + search) == 1
