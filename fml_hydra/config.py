@@ -25,7 +25,7 @@ from fml_hydra.session import Budget
 from fml_hydra.task import TaskSpec
 from fml_hydra.tracking import Tracking
 
-FORMAT = 1
+FORMAT = 2
 """Raised when the same configuration would give another run than before."""
 Folder = Annotated[Path, AfterValidator(lambda path: path.expanduser().absolute())]
 DETERMINING = ("agent", "llm", "prompt", "budget", "sandbox", "seed", "slots")

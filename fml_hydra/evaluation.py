@@ -20,6 +20,7 @@ from fml_hydra.hashing import value_hash
 from fml_hydra.journal import Status
 from fml_hydra.postprocess import RULES
 from fml_hydra.sandbox import Completed, Mount, Sandbox, SandboxPolicy, open_sandbox
+from fml_hydra.sandbox.interpreter import interpreter
 from fml_hydra.task import TaskSpec
 from fml_hydra.terms import OUT, Command, Split
 from fml_hydra.workspace import Slot, Workspace, remove_tree
@@ -223,12 +224,24 @@ class Evaluator:
             return "protected", f"the code changed protected files: {', '.join(touched)}"
         if completed.killed == "timeout":
             limit = f"stopped after {self.task.timeout:g} s, the time limit of this task"
-            return "timeout", _join(limit, completed.stderr)
+            return "timeout", _join(limit, self._anywhere(slot, completed.stderr))
         if completed.killed:
-            return "crash", _join(f"killed: over the {completed.killed} limit", completed.stderr)
+            limit = f"killed: over the {completed.killed} limit"
+            return "crash", _join(limit, self._anywhere(slot, completed.stderr))
         if completed.code:
-            return "crash", _join(f"exit code {completed.code}", completed.stderr)
+            code = f"exit code {completed.code}"
+            return "crash", _join(code, self._anywhere(slot, completed.stderr))
         return "ok", ""
+
+    def _anywhere(self, slot: Slot, text: str) -> str:
+        """`text` with the places of this machine and this evaluation under constant names.
+
+        An agent is told it, and the same seed is to make the same choices wherever things lie.
+        """
+        for prefix in interpreter(self.python.path).prefixes:
+            if not prefix.is_relative_to("/usr"):
+                text = text.replace(f"{prefix}/", "/python/")
+        return text.replace(f"{slot.root}/", "/task/")
 
     def _judge(self, ran: _Ran, verdict: Verdict, outputs: str, split: Split) -> Outcome:
         level, metrics = self.sandbox.level, verdict.metrics

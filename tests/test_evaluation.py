@@ -1,6 +1,7 @@
 """Statuses, feedback and grading of honest evaluations; what cheats do is in test_attacks."""
 
 import json
+import sys
 import threading
 from pathlib import Path
 
@@ -70,6 +71,19 @@ def test_a_crash_tells_code_and_error(bench: Bench) -> None:
     assert outcome.feedback.endswith("KeyError: 'gamma'")
     assert (outcome.metrics, outcome.utility, outcome.outputs) == ({}, None, "")
     assert "KeyError" in outcome.stderr
+
+
+def test_what_is_told_does_not_depend_on_where_things_lie(bench: Bench) -> None:
+    """An agent's next choice follows from it: machines, checkouts and slots must not matter."""
+    lines = "import json\njson.loads('{')"
+    first, second = bench.attack(lines), bench.attack(lines)
+    assert first.feedback == second.feedback
+    assert 'File "/task/repo/solution.py"' in first.feedback
+    assert "json/decoder.py" in first.feedback
+    for place in {sys.prefix, sys.base_prefix} - {"/usr"}:
+        assert f"{place}/" not in first.feedback
+    assert str(bench.slots) not in first.feedback
+    assert str(bench.slots) in first.stderr  # kept as it was
 
 
 def test_a_signal_is_a_crash(bench: Bench) -> None:

@@ -20,15 +20,13 @@ from rich.table import Table
 from fml_hydra.config import Experiment, load_experiment
 from fml_hydra.errors import ConfigError
 from fml_hydra.journal import Node
-from fml_hydra.overrides import compose_config, parse
+from fml_hydra.overrides import PROGRAM, compose_config, parse
 from fml_hydra.resources import cores
 from fml_hydra.simulation import DENSITIES, Behaviour, behaviour, make_landscape, simulate
 from fml_hydra.simulation.picture import Row, picture
 
 OWN = {"steps": "100", "seeds": "20", "density": "sparse,dense", "out": ""}
 """This command's own words and what they are when not given."""
-EXTERNAL = "fml_hydra.agents.external.ExternalAgent"
-"""Agents that are programs of their own have no policy to be simulated."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +121,7 @@ def _experiments(words: list[str], console: Console) -> Iterator[tuple[str, Expe
     found = 0
     for name in names:
         cfg = compose_config([*others, f"agent={name}"])
-        if cfg.agent.get("_target_") == EXTERNAL:
+        if cfg.agent.get("_target_") == PROGRAM:
             console.print(f"{name}: a program of its own, cannot be simulated", highlight=False)
             continue
         found += 1
