@@ -1,6 +1,7 @@
 """The baseline: the task's code as given, measured on val and test by the harness of every step.
 
-Measured once per task and machine state, then shared by all runs below one root.
+Measured once per task and machine state, then shared by all runs below one root; so is its noise,
+where `tasks check` has measured it.
 """
 
 import json
@@ -8,7 +9,7 @@ import sys
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import get_args
+from typing import Literal, get_args
 
 from filelock import FileLock
 
@@ -18,6 +19,7 @@ from fml_hydra.files import replace_json
 from fml_hydra.hashing import value_hash
 from fml_hydra.task import TaskSpec
 from fml_hydra.terms import Split
+from fml_hydra.trees import remove_tree
 
 _NUMERIC = ("numpy", "torch", "scikit-learn", "scipy")
 
@@ -36,7 +38,7 @@ class Baseline:
 
 def measure(evaluator: Evaluator, root: Path) -> Baseline:
     """The baseline of the evaluator's task; raises TaskError when it does not run to a metric."""
-    path = root / "baselines" / f"{evaluator.task.name}-{_key(evaluator)}.json"
+    path = _path(evaluator, root, "baselines")
     path.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{path}.lock"):
         if path.exists():
@@ -44,6 +46,38 @@ def measure(evaluator: Evaluator, root: Path) -> Baseline:
         baseline = _measured(evaluator)
         replace_json(path, baseline.__dict__)
     return baseline
+
+
+@dataclass(frozen=True)
+class Noise:
+    """How far the baseline's metric moves when nothing but the seed changes."""
+
+    sd: dict[Split, float]
+    """Standard deviation by split, in the metric's unit."""
+    seeds: int | None
+    """Over how many seeds; None if that is not known."""
+    source: Literal["measured", "declared"]
+    """`tasks check` on this machine, or the task's YAML."""
+
+
+def write_noise(evaluator: Evaluator, root: Path, sd: dict[Split, float], seeds: int) -> Path:
+    """Keep a measured noise beside the baseline it belongs to; returns the file."""
+    path = _path(evaluator, root, "noise")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    replace_json(path, {"sd": sd, "seeds": seeds, "source": "measured"})
+    return path
+
+
+def noise(evaluator: Evaluator, root: Path) -> Noise | None:
+    """What is known of the task's noise: measured under the same conditions, else declared."""
+    path = _path(evaluator, root, "noise")
+    if path.exists():
+        return Noise(**json.loads(path.read_text()))
+    reported = evaluator.task.reported
+    known = reported.baseline if reported else None
+    if known is None or known.val_sd is None or known.test_sd is None:
+        return None
+    return Noise({"val": known.val_sd, "test": known.test_sd}, None, "declared")
 
 
 def versions() -> dict[str, str]:
@@ -60,8 +94,10 @@ def versions() -> dict[str, str]:
 def _measured(evaluator: Evaluator) -> Baseline:
     metrics: dict[Split, dict[str, float]] = {}
     outputs, seconds = "", 0.0
+    kept: Path | None = None
     for split in get_args(Split):
-        outcome = evaluator.evaluate({}, split)
+        outcome = evaluator.evaluate({}, split, kept=kept)
+        kept = kept or outcome.kept
         if outcome.status != "ok":
             reason = (outcome.feedback.strip().splitlines() or [""])[-1]
             raise TaskError(
@@ -71,15 +107,24 @@ def _measured(evaluator: Evaluator) -> Baseline:
         metrics[split] = outcome.metrics
         if split == "val":
             outputs, seconds = outcome.outputs, outcome.seconds
+    if kept:
+        remove_tree(kept)
     return Baseline(metrics, outputs, seconds)
 
 
+def _path(evaluator: Evaluator, root: Path, kind: str) -> Path:
+    name = evaluator.task.name.replace("/", "-")
+    return root / kind / f"{name}-{_key(evaluator)}.json"
+
+
 def _key(evaluator: Evaluator) -> str:
+    """What decides its values."""
     task: TaskSpec = evaluator.task
     commands = [[c.run, *c.data] for c in (*task.commands, *task.test_commands)]
     seeds = [task.seeds.val, task.seeds.test]
     results = [asdict(result) for result in task.results]
     grading = [task.metric.name, task.outputs, results, evaluator.data.sha256]
     python = [evaluator.python.version, *evaluator.python.installed]
-    place = [evaluator.sandbox.level, task.threads, versions(), python]
-    return value_hash([task.content_hash(), commands, seeds, grading, place])[:16]
+    data = sorted((place, str(source)) for place, source in evaluator.mounts.items())
+    place = [evaluator.sandbox.level, task.threads, versions(), python, evaluator.gpus.count]
+    return value_hash([task.content_hash(), commands, seeds, grading, data, place])[:16]

@@ -87,7 +87,7 @@ class CallLog:
         with self._lock:
             if self._closed:
                 raise InfraError("the run was put down while it waited for a reply")
-            self._keep(key, request, {**asdict(reply), "started": started})
+            self._keep(key, request, {**_recorded(reply), "started": started})
             self._known[key, request_hash(request)] = self._lines.records[-1]
         return reply
 
@@ -110,7 +110,7 @@ class CallLog:
         nothing = Reply("", spend.usage, spend.cost, seconds=spend.seconds)
         with self._lock:
             if not self._closed:
-                self._keep(key, request, {**asdict(nothing), "failed": str(error)})
+                self._keep(key, request, {**_recorded(nothing), "failed": str(error)})
 
     def _keep(self, key: str, request: Request, reply: Record) -> None:
         record: Record = {
@@ -154,6 +154,13 @@ def _answered(record: Record) -> bool:
     return "failed" not in record
 
 
+def _recorded(reply: Reply) -> Record:
+    """The purpose of its tokens is that of the record."""
+    record = asdict(reply)
+    del record["usage"]["purposes"]
+    return record
+
+
 def _reply(record: Record) -> Reply:
     return Reply(
         text=record["text"],
@@ -163,9 +170,14 @@ def _reply(record: Record) -> Reply:
         seconds=record["seconds"],
         model=record.get("model", ""),
         notes=tuple(record.get("notes", ())),
+        waited=record.get("waited", 0.0),
     )
 
 
 def _total(records: Iterable[Record]) -> Spend:
-    replies = (_reply(r) for r in records)
-    return sum((Spend(r.usage, r.cost, r.seconds) for r in replies), Spend())
+    return sum((_spend(r) for r in records), Spend())
+
+
+def _spend(record: Record) -> Spend:
+    reply = _reply(record)
+    return Spend(reply.usage.spent_on(record["purpose"]), reply.cost, reply.seconds)

@@ -4,6 +4,7 @@ Exit codes: 0 all well, 1 a run failed, 2 the configuration is wrong, 130 interr
 """
 
 import importlib
+import keyword
 import os
 import signal
 import sys
@@ -23,8 +24,11 @@ COMMANDS = {
     "doctor": "what is there: sandbox, git, GPUs, keys, store, data",
     "tasks": "list, prepare or check tasks",
     "ui": "open the MLflow UI on the right store",
+    "report": "tables, figures and a page of what a sweep found",
     "sync": "send to MLflow what has not arrived yet",
     "replay": "run an experiment again from its recording, without a model",
+    "export": "write runs in FML-bench's result layout",
+    "import": "bring FML-bench's results into MLflow",
     "simulate": "see how agents spend their steps, without a model or a task",
 }
 _ASKS_HYDRA = {"--help", "-h", "--hydra-help", "--version", "--cfg", "-c", "--info", "-i"}
@@ -48,10 +52,14 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def _dispatch(words: list[str]) -> int:
     if words and words[0] in COMMANDS:
-        module = importlib.import_module(f"fml_hydra.commands.{words[0]}")
+        name = words[0] + "_" * keyword.iskeyword(words[0])
+        module = importlib.import_module(f"fml_hydra.commands.{name}")
         command: Callable[[list[str]], int] = module.main
         return command(words[1:])
-    if any(word.partition("=")[0] in _ASKS_HYDRA for word in words):
+    asked = [word for word in words if word.partition("=")[0] in _ASKS_HYDRA]
+    if asked:
+        if {"-m", "--multirun"} & set(words) and asked[0] not in ("--help", "-h"):
+            raise ConfigError(f"{asked[0]} shows a single run; leave -m out")
         _hydra(_rewritten(words))
         return 0
     return _run(words)

@@ -3,6 +3,7 @@
 import difflib
 import textwrap
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -14,15 +15,19 @@ from pydantic import AfterValidator, PositiveInt, ValidationError
 from pydantic.dataclasses import dataclass
 
 from fml_hydra.agents.base import Agent
-from fml_hydra.errors import ConfigError, TaskError
+from fml_hydra.checkout import StandIns
+from fml_hydra.errors import ConfigError, NotPrepared, TaskError
 from fml_hydra.hashing import value_hash
 from fml_hydra.knobs import STRICT
 from fml_hydra.llm.base import LLM
+from fml_hydra.parts import Roads
+from fml_hydra.preparation import Means, unprepared
 from fml_hydra.prompts import Prompts
 from fml_hydra.resources import config_file
 from fml_hydra.sandbox import SandboxPolicy
 from fml_hydra.session import Budget
 from fml_hydra.task import TaskSpec
+from fml_hydra.task_check import check_definition, check_task
 from fml_hydra.tracking import Tracking
 
 FORMAT = 2
@@ -69,6 +74,20 @@ class Experiment:
     """Prepared data and workspaces."""
     sweep: str
     """Name of the sweep."""
+    fml_bench_dir: Folder | None = None
+    """A checkout of FML-bench; null: `tasks prepare` clones it."""
+    repositories_dir: Folder | None = None
+    """Repositories that stand in for those `tasks prepare` would clone, by name."""
+    data_dir: Folder | None = None
+    """Files that stand in for those `tasks prepare` would download, by name."""
+    data_mirror: str | dict[str, str] | None = None
+    """Where downloads come from instead: an address, or one for each beginning of an address."""
+
+    @property
+    def means(self) -> Means:
+        """What `tasks prepare` may use."""
+        own = StandIns(self.repositories_dir, self.fml_bench_dir)
+        return Means(self.cache_dir, own, Roads(self.data_dir, self.data_mirror))
 
     @property
     def llm_name(self) -> str:
@@ -80,6 +99,8 @@ class Experiment:
         plain = OmegaConf.to_container(cfg, resolve=True)
         assert isinstance(plain, dict)
         task = {k: v for k, v in plain["task"].items() if k not in {"dir", "reported", "title"}}
+        if data := task.get("datasets"):
+            task["datasets"] = {name: _what(entry) for name, entry in data.items()}
         parts = {key: plain[key] for key in DETERMINING}
         parts["llm"] = {k: v for k, v in parts["llm"].items() if k not in _ROAD}
         content = value_hash([FORMAT, task, self.task.content_hash(), parts])[:12]
@@ -87,18 +108,44 @@ class Experiment:
         return ".".join(name.replace("/", "-") for name in names)
 
 
-def load_experiment(cfg: DictConfig, choices: Mapping[str, str] | None = None) -> Experiment:
-    """Check a composed configuration and build its objects; raises ConfigError in one line."""
+def _what(data: Mapping[str, Any]) -> dict[str, Any]:
+    """What a data set is, without how this machine comes by it."""
+    parts = {k: {**v, "origins": None} for k, v in (data.get("parts") or {}).items()}
+    return {**data, "folder": None, "parts": parts}
+
+
+def load_experiment(
+    cfg: DictConfig, choices: Mapping[str, str] | None = None, prepared: bool = True
+) -> Experiment:
+    """Check a composed configuration and build its objects; raises ConfigError in one line.
+
+    Where the task has to be prepared ahead and is not, that is NotPrepared; without `prepared` it
+    is let pass.
+    """
     try:
-        experiment = instantiate(cfg, _convert_="all")
-        experiment.task.check_files()
+        return _placed(instantiate(cfg, _convert_="all"), prepared)
     except InstantiationException as error:
         raise ConfigError(_explained(error, cfg, choices or {})) from error
     except (OmegaConfBaseException, TaskError) as error:
         raise ConfigError(str(error).splitlines()[0]) from error
+
+
+def _placed(experiment: Any, prepared: bool) -> Experiment:
+    """Give a task from elsewhere the repository that was assembled for it, and check its files."""
     if not isinstance(experiment, Experiment):
         raise ConfigError("conf/config.yaml: _target_ must be fml_hydra.config.Experiment")
-    return experiment
+    task, cache = experiment.task, experiment.cache_dir
+    if task.origin is None:
+        check_task(task)
+        return experiment
+    task = replace(task, repository=task.origin.repo(cache))
+    if missing := unprepared(task, cache):
+        check_definition(task)
+        if prepared:
+            raise NotPrepared(task.name, missing)
+    else:
+        check_task(task)
+    return replace(experiment, task=task)
 
 
 def _explained(error: InstantiationException, cfg: DictConfig, choices: Mapping[str, str]) -> str:

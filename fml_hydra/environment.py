@@ -6,12 +6,12 @@ packages a task needs (its YAML), nor what a sandbox shows of an interpreter.
 
 import json
 import os
+import platform
 import shutil
-import subprocess
-import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass as plain_dataclass
 from pathlib import Path
+from typing import Literal
 
 from filelock import FileLock
 from pydantic.dataclasses import dataclass
@@ -19,12 +19,23 @@ from pydantic.dataclasses import dataclass
 from fml_hydra.errors import TaskError
 from fml_hydra.files import replace_json
 from fml_hydra.hashing import value_hash
+from fml_hydra.installing import Kind, Recipe, make, python_in
 from fml_hydra.knobs import STRICT
+from fml_hydra.pythons import (
+    named_python,
+    packages_of,
+    program,
+    python_at,
+    python_of,
+    suite_python,
+    version_of,
+    versions_here,
+)
 
 LOCK = "requirements.lock"
 """File in a task's folder with exact versions of everything; installed instead of the pins."""
 _DONE = "fml_hydra.json"
-_ANY = "python3.[0-9]*"
+_ORDER: tuple[Kind, ...] = ("conda", "micromamba", "uv", "venv")
 Report = Callable[[str], None]
 
 
@@ -36,6 +47,15 @@ class Env:
     """A version such as "3.10", or the path of an interpreter (a venv's or conda's, say)."""
     pins: tuple[str, ...] = ()
     """Packages to install, as pip names them; none: the interpreter is used as it is."""
+    no_deps: tuple[str, ...] = ()
+    """Packages installed after those, without what they depend on."""
+    index_urls: tuple[str, ...] = ()
+    """Package indexes beside the usual one, for builds such as `torch==1.12.1+cu113`; one that
+    cannot be reached is left out, with a notice."""
+    name: str = ""
+    """A conda environment that is used as it is; nothing else of this counts then."""
+    manager: Literal["auto", "conda", "micromamba", "uv", "venv"] = "auto"
+    """What makes the environment; `auto`: the first of them that is there."""
 
 
 @plain_dataclass(frozen=True)
@@ -47,7 +67,7 @@ class Interpreter:
     version: str = ""
     """Its version; empty for the suite's own."""
     installed: tuple[str, ...] = ()
-    """What was installed for the task, with exact versions."""
+    """What is installed in it, with exact versions; empty for the suite's own."""
 
 
 def ready_python(
@@ -58,117 +78,110 @@ def ready_python(
     Safe to call from several processes. Raises TaskError with the remedy when there is no such
     interpreter, or when its packages cannot be installed.
     """
-    if not env.python and not env.pins:
-        return Interpreter(Path(sys.executable))
-    base = _base(env.python)
-    if not env.pins:
-        return Interpreter(base, _version(base))
-    wanted = _requirements(env, task_dir)
-    key = value_hash([str(base), _version(base), *wanted])[:16]
-    home = cache / "envs" / f"{task_dir.name}-{key}"
+    if not _is_made(env):
+        return _as_it_is(env)
+    home = _home(env, task_dir, cache)
     home.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{home}.lock"):
         if not (home / _DONE).exists():
             shutil.rmtree(home, ignore_errors=True)  # left over from a kill
-            report(f"installing {', '.join(env.pins)} for Python {_version(base)}")
-            _make(base, wanted, home)
+            recipe = _recipe(env, task_dir)
+            wanted = ", ".join((*env.pins, *env.no_deps))
+            base = env.python or platform.python_version()
+            report(f"installing {wanted} for Python {base} with {recipe.kind}")
+            make(recipe, home, report)
+            python = python_in(home)
+            done = {"version": version_of(python), "installed": packages_of(python)}
+            replace_json(home / _DONE, done)
         done = json.loads((home / _DONE).read_text())
-    return Interpreter(_python_in(home), done["version"], tuple(done["installed"]))
+    return Interpreter(python_in(home), done["version"], tuple(done["installed"]))
 
 
-def _requirements(env: Env, task_dir: Path) -> list[str]:
-    """What pip is given: the lock file's lines if there is one, without looking for more."""
+def is_ready(env: Env, task_dir: Path, cache: Path) -> bool:
+    """Whether `ready_python` would find everything there; asks no network."""
+    if _is_made(env):
+        return (_home(env, task_dir, cache) / _DONE).exists()
+    try:
+        _as_it_is(env)
+    except TaskError:
+        return False
+    return True
+
+
+def _is_made(env: Env) -> bool:
+    return not env.name and bool(env.pins or env.no_deps)
+
+
+def _as_it_is(env: Env) -> Interpreter:
+    if env.name:
+        python = named_python(env.name)
+    elif env.python:
+        python = _base(env.python)
+    else:
+        return Interpreter(suite_python())
+    return Interpreter(python, version_of(python), packages_of(python))
+
+
+def _home(env: Env, task_dir: Path, cache: Path) -> Path:
+    """Where the environment is kept; finding that out starts no process, except for a path."""
+    if os.sep in env.python:
+        base = [env.python, version_of(python_at(env.python))]
+    else:
+        base = [env.python] if env.python else [str(suite_python()), platform.python_version()]
+    facts = [*base, env.manager, _wanted(env, task_dir), env.index_urls]
+    return cache / "envs" / f"{task_dir.name}-{value_hash(facts)[:16]}"
+
+
+def _wanted(env: Env, task_dir: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What is installed with, and without what it needs: the lock file's lines if there is one."""
     lock = task_dir / LOCK
     if not lock.exists():
-        return list(env.pins)
+        return env.pins, env.no_deps
     lines = (line.partition("#")[0].strip() for line in lock.read_text().splitlines())
-    return ["--no-deps", *filter(None, lines)]
+    return (), tuple(filter(None, lines))
 
 
-def _make(base: Path, wanted: Sequence[str], home: Path) -> None:
-    python = _python_in(home)
-    uv = shutil.which("uv")
-    try:
-        if uv:
-            _call([uv, "venv", "--quiet", "--python", str(base), str(home)])
-            _call([uv, "pip", "install", "--quiet", "--python", str(python), *wanted])
-            freeze = [uv, "pip", "freeze", "--python", str(python)]
-        else:
-            _call([str(base), "-m", "venv", str(home)])
-            pip = [str(python), "-m", "pip", "--disable-pip-version-check", "--no-input"]
-            _call([*pip, "install", "--quiet", *wanted])
-            freeze = [*pip, "freeze"]
-        installed = sorted(_call(freeze).split("\n"))
-    except TaskError:
-        shutil.rmtree(home, ignore_errors=True)
-        raise
-    done = {"version": _version(python), "installed": [line for line in installed if line]}
-    replace_json(home / _DONE, done)
+def _recipe(env: Env, task_dir: Path) -> Recipe:
+    pins, alone = _wanted(env, task_dir)
+    kind, base = _manager(env)
+    used = str(base) if kind == "venv" else program(kind)
+    return Recipe(kind, used, str(base), pins, alone, env.index_urls)
 
 
-def _python_in(home: Path) -> Path:
-    return home / "bin" / "python"
+def _manager(env: Env) -> tuple[Kind, Path | str]:
+    """Which program makes the environment, and from which Python.
+
+    conda and micromamba bring a Python of the wanted version, uv can, venv needs one that is here.
+    """
+    brings_its_own = bool(env.python) and os.sep not in env.python
+    kinds = _ORDER if env.manager == "auto" else (env.manager,)
+    for kind in kinds:
+        if kind in ("conda", "micromamba"):
+            if program(kind) and brings_its_own:
+                return kind, env.python
+        elif kind == "venv":
+            return kind, _base(env.python)
+        elif program(kind):
+            found = python_of(env.python) if brings_its_own else _base(env.python)
+            return kind, found or env.python
+    raise TaskError(
+        f"env.manager: {env.manager} is not on PATH"
+        if not program(env.manager)
+        else f"env.manager: {env.manager} needs a version in env.python, such as 3.10, not a path"
+    )
 
 
 def _base(wanted: str) -> Path:
     """The interpreter named by a path or a version."""
     if not wanted:
-        return Path(sys.executable)
+        return suite_python()
     if os.sep in wanted:
-        path = Path(wanted).expanduser().absolute()
-        if not os.access(path, os.X_OK):
-            raise TaskError(f"env.python: {wanted} is not an executable file; correct the path")
-        return path
-    # every Python that is asked costs a process: only those whose name fits
-    named = f"python{'.'.join(wanted.split('.')[:2])}" if "." in wanted else _ANY
-    found = dict(_interpreters(named))
-    fitting = [v for v in found if v == wanted or v.startswith(f"{wanted}.")]
-    if not fitting:
-        there = ", ".join(sorted(dict(_interpreters(_ANY)), key=_numbers)) or "none"
+        return python_at(wanted)
+    found = python_of(wanted)
+    if found is None:
         raise TaskError(
-            f"env.python: there is no Python {wanted} here (found: {there}); install it (for "
-            f"example `uv python install {wanted}` or pyenv), give the path of an interpreter, or "
-            "override task.env.python"
+            f"env.python: there is no Python {wanted} here (found: {versions_here()}); install it "
+            f"(for example `uv python install {wanted}` or pyenv), give the path of an "
+            "interpreter, or override task.env.python"
         )
-    return found[max(fitting, key=_numbers)]
-
-
-def _interpreters(named: str) -> Iterator[tuple[str, Path]]:
-    """Version and path of the Pythons of that name on PATH, in pyenv's and uv's folders."""
-    folders = [Path(folder) for folder in os.get_exec_path()]
-    homes = [
-        Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser() / "versions",
-        Path(os.environ.get("UV_PYTHON_INSTALL_DIR", "~/.local/share/uv/python")).expanduser(),
-    ]
-    folders += [entry / "bin" for home in homes if home.is_dir() for entry in home.iterdir()]
-    for folder in folders:
-        for path in sorted(folder.glob(named)):
-            if path.name.removeprefix("python3.").isdigit() and (version := _version(path)):
-                yield version, path
-
-
-def _version(python: Path) -> str:
-    """`3.10.13`, or nothing when it cannot be run."""
-    try:
-        code = "import platform; print(platform.python_version())"
-        return _call([str(python), "-I", "-c", code]).strip()
-    except TaskError:
-        return ""
-
-
-def _numbers(version: str) -> list[int]:
-    return [int(part) for part in version.split(".") if part.isdigit()]
-
-
-def _call(argv: Sequence[str]) -> str:
-    """Run a program; its output. Raises TaskError with its last line when it fails."""
-    env = {k: v for k, v in os.environ.items() if k not in ("VIRTUAL_ENV", "PYTHONPATH")}
-    try:
-        done = subprocess.run(argv, capture_output=True, text=True, check=False, env=env)
-    except OSError as error:
-        raise TaskError(f"env: {argv[0]} cannot be run: {error.strerror}") from error
-    if done.returncode:
-        lines = (done.stderr or done.stdout).strip().splitlines() or ["no message"]
-        told = next((x for x in lines if "ERROR" in x or "error" in x or "×" in x), lines[-1])
-        raise TaskError(f"env: `{' '.join(argv[:6])} ...` failed: {told.strip()}")
-    return done.stdout
+    return found

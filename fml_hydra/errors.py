@@ -2,6 +2,7 @@
 
 FmlError
 ├── ConfigError        the experiment cannot start as configured; names file, key and remedy
+│   └── NotPrepared    a task's repository, Python or data has not been fetched yet
 ├── TaskError          a task's own files are wrong: target missing, baseline crashes, grader broken
 ├── DataError          a data set cannot be had or does not match its checksum
 ├── JournalError       a journal is damaged in a way that cannot be forgiven; names the line
@@ -16,6 +17,7 @@ FmlError
 └── BudgetExhausted    ends a run normally; `resource` is steps, seconds, tokens or dollars
 """
 
+from collections.abc import Sequence
 from typing import Literal
 
 
@@ -25,6 +27,17 @@ class FmlError(Exception):
 
 class ConfigError(FmlError):
     """The experiment cannot start as configured."""
+
+
+class NotPrepared(ConfigError):
+    """Parts of a task have not been fetched yet; `task` is its name."""
+
+    def __init__(self, task: str, parts: Sequence[str]) -> None:
+        super().__init__(
+            f"task {task} is not prepared: no {', no '.join(parts)}; "
+            f"run `python -m fml_hydra tasks prepare {task}`"
+        )
+        self.task = task
 
 
 class TaskError(FmlError):

@@ -12,6 +12,7 @@ from typing import BinaryIO
 
 from fml_hydra.errors import InvalidOutput, MissingOutput
 from fml_hydra.hashing import file_hash, text_hash
+from fml_hydra.trees import behind_link
 
 OUTPUT_BYTES = 256 * 2**20
 """Largest output file that is taken."""
@@ -55,7 +56,7 @@ def _copy_plain(folder: Path, name: str, copy: Path) -> None:
 
 def _opened(folder: Path, name: str) -> BinaryIO:
     path = folder / name
-    if any(p.is_symlink() for p in (path, *path.parents) if p.is_relative_to(folder)):
+    if behind_link(folder, name):
         raise InvalidOutput(f"{name}: a symbolic link is not accepted as an output")
     info = path.stat(follow_symlinks=False)
     if not stat.S_ISREG(info.st_mode):

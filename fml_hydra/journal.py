@@ -2,11 +2,11 @@
 
 Events, one JSON line each (`e` is the kind, `t` the time in seconds since the epoch):
 
-    open   a process takes up the run; the first one carries the header (identity, baseline, ...)
+    open   a process takes up the run, or its clock goes on; the first one carries the header
     batch  the actions about to be tried, written ahead of trying them
     note   a decision of the policy that came from an LLM; read back on resume, not asked again
     node   the record of a finished step
-    pause  the process puts the run down unfinished (interrupted, infra)
+    pause  the process puts the run down unfinished (interrupted, infra), or its clock (waiting)
     close  the search is over, with the reason
     test   the held-out result; the run is finished
 

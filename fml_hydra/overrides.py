@@ -16,7 +16,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from fml_hydra.errors import ConfigError
+from fml_hydra.errors import ConfigError, NotPrepared
 from fml_hydra.resources import conf_dir, config_file
 
 GROUPS = ("task", "agent", "llm", "prompt", "budget", "sandbox", "tracking")
@@ -89,6 +89,7 @@ def preflight(line: CommandLine) -> Plan:
     """
     from fml_hydra.config import load_experiment
 
+    unready: list[NotPrepared] = []
     with initialize_config_dir(str(conf_dir()), version_base="1.3"):
         choices = _swept(line)
         first = {key: values[0] for key, values in choices.items()}
@@ -96,31 +97,47 @@ def preflight(line: CommandLine) -> Plan:
         for key, value in [("", ""), *((k, v) for k, vs in choices.items() for v in vs[1:])]:
             words = ({**first, key: value} if key else first).values()
             cfg, picked = _composed([*line.searched(), *words])
-            load_experiment(cfg, picked)
+            try:
+                load_experiment(cfg, picked)
+            except NotPrepared as error:
+                unready.append(error)
             base = base or cfg
     assert base is not None
+    if unready:
+        raise not_prepared(unready)
     cells = 1
     for values in choices.values():
         cells *= len(values)
     return Plan(cells, base)
 
 
-def compose_config(overrides: Sequence[str]) -> DictConfig:
-    """The configuration for sub-commands; raises ConfigError in one line."""
+def not_prepared(errors: Sequence[NotPrepared]) -> ConfigError:
+    """One message for all tasks; a single one's says what is missing."""
+    names = list(dict.fromkeys(error.task for error in errors))
+    if len(names) == 1:
+        return errors[0]
+    return ConfigError(
+        f"{len(names)} tasks are not prepared; run `python -m fml_hydra tasks prepare "
+        f"{' '.join(names)}`"
+    )
+
+
+def compose_config(overrides: Sequence[str], primary: str = "config") -> DictConfig:
+    """The configuration for sub-commands, conf/`primary`.yaml; raises ConfigError in one line."""
     line = parse(overrides)
     with initialize_config_dir(str(conf_dir()), version_base="1.3"):
-        return _composed([*line.searched(), *line.overrides])[0]
+        return _composed([*line.searched(), *line.overrides], primary)[0]
 
 
-def _composed(words: Sequence[str]) -> tuple[DictConfig, dict[str, str]]:
+def _composed(words: Sequence[str], primary: str = "config") -> tuple[DictConfig, dict[str, str]]:
     try:
-        cfg = compose("config", list(words), return_hydra_config=True)
+        cfg = compose(primary, list(words), return_hydra_config=True)
         picked = {str(k): str(v) for k, v in cfg.hydra.runtime.choices.items()}
         OmegaConf.set_struct(cfg, False)
         cfg.pop("hydra")
         OmegaConf.resolve(cfg)
     except (HydraException, OmegaConfBaseException) as error:
-        raise ConfigError(_explained(str(error), words)) from error
+        raise ConfigError(_explained(str(error), words, primary)) from error
     return cfg, picked
 
 
@@ -217,31 +234,33 @@ def _menu(group: str, folder: str, config_dir: Path | None) -> list[str]:
     return [n for n in options(group, folder, config_dir) if runs(shipped / f"{n}.yaml")]
 
 
-def _explained(text: str, words: Sequence[str]) -> str:
+def _explained(text: str, words: Sequence[str], primary: str = "config") -> str:
     """Hydra's message in one line, with what is allowed and the nearest name."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     flat = " ".join(lines)
     if match := re.search(r"Could not find '([\w/]+)/([^/']+)'", flat):
-        group, name = match.groups()
-        known = options(group.split("/")[0])
-        return f"{group}={name}: no such file in conf/{group}; {_allowed(name, known)}"
+        group, _, folder = match[1].partition("/")
+        name = f"{folder}/{match[2]}" if folder else match[2]
+        known = options(group, folder)
+        return f"{group}={name}: no such file in conf/{match[1]}; {_allowed(name, known)}"
     if match := re.search(r"Could not override '([^']+)'", flat):
-        return _unknown_key(match[1], words)
+        return _unknown_key(match[1], words, primary)
     return flat
 
 
-def _unknown_key(key: str, words: Sequence[str]) -> str:
+def _unknown_key(key: str, words: Sequence[str], primary: str) -> str:
     """What to say of a key that is not there: its neighbours, and the file they stand in."""
     others = [w for w in words if w.lstrip("+").partition("=")[0] != key]
     parent, _, name = key.rpartition(".")
     try:
-        cfg = compose("config", others, return_hydra_config=True)
+        cfg = compose(primary, others, return_hydra_config=True)
         node = OmegaConf.select(cfg, parent) if parent else cfg
         choices = {str(k): str(v) for k, v in cfg.hydra.runtime.choices.items()}
     except (HydraException, OmegaConfBaseException):
         return f"{key}: unknown key"
     known = sorted(k for k in map(str, node or {}) if not k.startswith("_"))
-    return f"{key} ({config_file(key, choices)}): unknown key; {_allowed(name, known)}"
+    file = config_file(key, choices, primary)
+    return f"{key} ({file}): unknown key; {_allowed(name, known)}"
 
 
 def _allowed(name: str, known: Sequence[str]) -> str:

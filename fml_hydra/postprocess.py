@@ -7,6 +7,7 @@ may be read (evaluation), what the numbers mean (metric).
 
 import csv
 import json
+import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -46,7 +47,12 @@ def _value(text: str, rule: dict[str, Any], where: str) -> float:
     if not found:
         raise MissingOutput(f"{name}: nothing found for {where!r} ({rule['format']})")
     numbers = [_number(value, f"{name}: {where}") for value in found]
-    return _TAKE[rule["take"]](numbers)
+    value = _TAKE[rule["take"]](numbers)
+    if rule.get("scale") != "-log10":
+        return value
+    if value <= 0:
+        raise InvalidOutput(f"{name}: {where} is {value:g}, which has no logarithm")
+    return -math.log10(value)
 
 
 def _number(value: object, what: str) -> float:
@@ -101,14 +107,19 @@ _READ: dict[str, Callable[[str, str, dict[str, Any]], Iterator[object]]] = {
 def _at(document: Any, where: str) -> Iterator[object]:
     """The value at a path such as `cifar10.means.accuracy` or `folds[-1].f1`; nothing if none is.
 
-    A key that holds dots is found as it is, too.
+    A last key that holds dots is found as it is, too.
     """
-    if isinstance(document, dict) and where in document:
-        yield document[where]
-        return
-    for key, index in _PART.findall(where):
+    while where:
+        if isinstance(document, dict) and where in document:
+            yield document[where]
+            return
+        part = _PART.search(where)
+        if part is None:
+            return
+        key, index = part.groups()
         try:
             document = document[int(index)] if index else document[key]
         except (KeyError, IndexError, TypeError):
             return
+        where = where[part.end() :].removeprefix(".")
     yield document

@@ -5,6 +5,7 @@ Reads the cells' status files only, so it does not matter which processes the ru
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from fml_hydra.standstill import WAITING
 from fml_hydra.status import CellStatus, read_statuses
+from fml_hydra.usage import duration
 
 REFRESH = 0.5
 _COLOURS = {"finished": "green", "skipped": "green", "running": "cyan", "interrupted": "yellow"}
@@ -29,6 +32,7 @@ class Progress:
         self._folder, self._cells, self._console = folder, cells, console
         self._over = threading.Event()
         self._said: dict[str, tuple[str, ...]] = {}
+        self._doing: dict[int, tuple[str, float]] = {}
         self._began = time.time()
         show = self._live if console.is_terminal else self._lines
         self._thread = threading.Thread(target=show, name="progress", daemon=True)
@@ -50,20 +54,28 @@ class Progress:
         table = Table(box=None, pad_edge=False, header_style="dim")
         for column in ("", "task", "agent", "seed", "step", "best val", "baseline", "doing"):
             table.add_column(column)
-        for cell in cells:
+        for place, cell in enumerate(cells):
             row = cell.row
             done = ProgressBar(
                 total=max(1, row.get("budget", 1)), completed=row.get("steps", 0), width=16
             )
             steps = f"{row.get('steps', 0)}/{row.get('budget', '?')}"
             values = (number(row.get("best_val")), number(row.get("baseline_val")))
-            what = cell.doing if cell.state == "running" else _state(cell)
+            what = self._now(place, cell) if cell.state == "running" else _state(cell)
             table.add_row(done, cell.task, cell.agent, str(cell.seed), steps, *values, what)
         over = sum(c.state != "running" for c in cells)
         spent = time.time() - self._began
         left = _left(cells, self._cells, spent)
         line = f"{over} of {self._cells} runs over · {duration(spent)} · {left}"
         return Group(table, Text(line, style="bold"), Text(_spend(cells), style="dim"))
+
+    def _now(self, place: int, cell: CellStatus) -> str:
+        """What a cell is doing, and for how long already."""
+        what, since = self._doing.get(place, ("", 0.0))
+        if what != cell.doing:
+            since = time.monotonic()
+            self._doing[place] = (cell.doing, since)
+        return f"{cell.doing} · {duration(time.monotonic() - since)}"
 
     def _lines(self) -> None:
         while not self._over.wait(REFRESH):
@@ -73,15 +85,17 @@ class Progress:
     def _say(self, cells: Sequence[CellStatus]) -> None:
         for number_, cell in enumerate(cells):
             row = cell.row
-            now = (cell.state, str(row.get("steps", 0)), cell.doing if not row else "")
+            waits = cell.state == "running" and WAITING in cell.doing
+            now = (cell.state, str(row.get("steps", 0)), cell.doing if waits or not row else "")
             key = str(number_)
-            if self._said.get(key) == now:
-                continue
+            before = self._said.get(key, ())
             self._said[key] = now
+            if before == now or (row and not waits and before[:2] == now[:2]):
+                continue  # nothing new, or a wait that is over
             names = f"{cell.task} · {cell.agent} · {cell.llm} · seed {cell.seed}"
             where = f"[{number_ + 1}/{self._cells}] {names}"
             what = cell.doing or _state(cell).plain
-            if row:
+            if row and not waits:
                 what = (
                     f"step {row['steps']}/{row['budget']}, best val {number(row['best_val'])} "
                     f"(baseline {number(row['baseline_val'])})"
@@ -116,6 +130,9 @@ def remarks(cells: Sequence[CellStatus]) -> list[str]:
     commands = sum(r["seconds_exec"] for r in rows) / total
     models = sum(r["spend"]["seconds"] for r in rows) / total
     rest = max(0.0, 1 - commands - models)  # slots > 1: several commands at the same time
+    purposes = sum((Counter(r["spend"]["usage"]["purposes"]) for r in rows), Counter[str]())
+    tokens = sum(purposes.values())
+    shares = ", ".join(f"{count / tokens:.0%} {name}" for name, count in purposes.most_common())
     levels = sorted({r["sandbox"] for r in rows})
     weak = " (no walls: results are only as honest as the code)" if "process" in levels else ""
     shared = sorted({r["task"] for r in rows if r["isolation"] == "shared"})
@@ -125,6 +142,7 @@ def remarks(cells: Sequence[CellStatus]) -> list[str]:
         *(own if shared else []),
         f"Time:    {duration(total)} in runs: {commands:.0%} candidates' commands, "
         f"{models:.0%} LLM, {rest:.0%} baseline, test and the suite itself",
+        *([f"Tokens:  {shares}"] if tokens else []),
     ]
 
 
@@ -137,13 +155,21 @@ def _numbers(row: dict[str, Any]) -> list[str]:
     keys = ("baseline_val", "best_val", "baseline_test", "test")
     return [
         *(number(row[key]) for key in keys),
-        "-" if row["improvement"] is None else f"{row['improvement']:+.4f}",
+        _improvement(row),
         f"{row['steps']}/{row['budget']}",
         rate,
         "N/A" if row["tokens"] is None else f"{row['tokens']:,}",
         cost,
         duration(row["seconds"]),
     ]
+
+
+def _improvement(row: dict[str, Any]) -> str:
+    """Beside it, where that is known, how far the baseline moves with the seed alone."""
+    if row["improvement"] is None:
+        return "-"
+    noise = row.get("noise")
+    return f"{row['improvement']:+.4f}" + (f" ±{noise:.2g}" if noise is not None else "")
 
 
 def _state(cell: CellStatus) -> Text:
@@ -176,12 +202,3 @@ def _left(cells: Sequence[CellStatus], total: int, spent: float) -> str:
 def number(value: float | None) -> str:
     """A metric for a table."""
     return "-" if value is None else f"{value:.4f}"
-
-
-def duration(seconds: float) -> str:
-    """A duration for people."""
-    minutes, rest = divmod(int(seconds + 0.5), 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours:
-        return f"{hours}h{minutes:02d}m"
-    return f"{minutes}m{rest:02d}s" if minutes else f"{rest}s"

@@ -15,10 +15,13 @@ def conf_dir() -> Path:
     return _shipped("conf")
 
 
-def config_file(key: str, choices: Mapping[str, str]) -> str:
-    """The file a configuration key stands in, given which option each group has."""
+def config_file(key: str, choices: Mapping[str, str], primary: str = "config") -> str:
+    """The file a configuration key stands in, given which option each group has.
+
+    `primary` is the file of what is in no group.
+    """
     group = key.partition(".")[0]
-    return f"conf/{group}/{choices[group]}.yaml" if choices.get(group) else "conf/config.yaml"
+    return f"conf/{group}/{choices[group]}.yaml" if choices.get(group) else f"conf/{primary}.yaml"
 
 
 def tasks_dir() -> Path:

@@ -4,6 +4,7 @@ Everything it needs for going on after a kill is in the run's folder. Not here: 
 (sweep), how they are shown (progress).
 """
 
+import logging
 import platform
 import shutil
 import time
@@ -17,15 +18,19 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from fml_hydra import __version__
-from fml_hydra.baseline import Baseline, measure, versions
+from fml_hydra.baseline import Baseline, measure, noise, versions
 from fml_hydra.calls import CallLog
+from fml_hydra.checkout import provenance
 from fml_hydra.config import Experiment
+from fml_hydra.datasets import records
 from fml_hydra.errors import BudgetExhausted, InfraError, RunLocked, SandboxError
-from fml_hydra.evaluation import Evaluator
-from fml_hydra.journal import Folded, Journal
+from fml_hydra.evaluation import NOT_KEPT, Evaluator
+from fml_hydra.journal import Folded, Journal, Node
+from fml_hydra.kept import Kept
 from fml_hydra.session import Observer, Session, guarded
 from fml_hydra.task import Brief
 
+log = logging.getLogger(__name__)
 CLAIM_SECONDS = 10.0
 """How long to wait for a process that is just putting the run down."""
 
@@ -70,7 +75,8 @@ def run(
     header = journal.state.header
     if not header:
         _tell(observers, "measuring the baseline")
-        header = _header(experiment, identity, evaluator, measure(evaluator, experiment.root))
+        baseline = measure(evaluator, experiment.root)
+        header = _header(experiment, identity, evaluator, baseline)
     evaluator.baseline = header["baseline"]
     journal.record("open", **header)
     calls = CallLog(folder / "calls.jsonl")
@@ -128,7 +134,11 @@ def _held_out_test(session: Session, evaluator: Evaluator) -> None:
     if best is None:
         result["fallback"] = "no step has a metric"
     else:
-        outcome = evaluator.evaluate(best.snapshot, "test")
+        kept = Kept.below(session.folder).of(best)
+        if evaluator.task.keep and kept is None:
+            result["again"] = _why_again(best)
+            session.doing(f"held-out test, val commands first: {result['again']}")
+        outcome = evaluator.evaluate(best.snapshot, "test", kept=kept)
         result |= {"status": outcome.status, "metrics": outcome.metrics}
         if outcome.status == "ok":
             value = outcome.metrics[name]
@@ -137,6 +147,14 @@ def _held_out_test(session: Session, evaluator: Evaluator) -> None:
             result["fallback"] = f"step {best.id} on test: {outcome.status}, {reason}"
     session.journal.record("test", value=value, **result)
     session.tell()
+
+
+def _why_again(best: Node) -> str:
+    """Why what the best step left is not there to go on from."""
+    told = next((flag for flag in best.flags if flag.startswith(NOT_KEPT)), "it is not there")
+    why = f"step {best.id}: {told}"
+    log.warning("the test runs the val commands again, %s", why)
+    return why
 
 
 def _put_down(session: Session, reason: str, detail: str = "") -> None:
@@ -157,6 +175,7 @@ def _header(
 ) -> dict[str, Any]:
     task = experiment.task
     metric = task.metric
+    known = noise(evaluator, experiment.root)
     return {
         "identity": identity,
         "instance": uuid.uuid4().hex,
@@ -170,6 +189,7 @@ def _header(
         "baseline": baseline.metrics,
         "baseline_utility": metric.utility(baseline.metrics["val"][metric.name]),
         "baseline_outputs": baseline.outputs,
+        "noise": asdict(known) if known else None,
         "pristine": task.target_files(),
         "commit": evaluator.workspace.commit,
         "sandbox": evaluator.sandbox.level,
@@ -177,6 +197,9 @@ def _header(
         "started": round(time.time(), 3),
         "host": platform.node(),
         "versions": {"fml_hydra": __version__, **versions()},
+        "gpus": {"wanted": evaluator.gpus.wanted, "leased": evaluator.gpus.count},
+        "repository": provenance(task.origin, experiment.cache_dir) if task.origin else {},
+        "datasets": records(task.datasets, task.shelf(experiment.cache_dir)),
         "environment": asdict(evaluator.python) | {"path": str(evaluator.python.path)},
     }
 

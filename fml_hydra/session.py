@@ -9,25 +9,40 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import ParamSpec, Protocol, TypeVar
 
-from pydantic import PositiveInt
-from pydantic.dataclasses import dataclass as checked
-
+from fml_hydra.budget import Budget
 from fml_hydra.calls import CallLog
-from fml_hydra.errors import BudgetExhausted, ConfigError, InfraError, SandboxError
+from fml_hydra.errors import BudgetExhausted, InfraError, SandboxError
 from fml_hydra.evaluation import Outcome
 from fml_hydra.hashing import text_hash
 from fml_hydra.journal import REFUSED, Action, Batch, History, Journal, Node, Status
-from fml_hydra.knobs import STRICT
-from fml_hydra.llm.base import LLM, Message, Purpose, Reply, Request
+from fml_hydra.kept import Kept
+from fml_hydra.llm.base import LLM, Message, Purpose, Reply, Request, Schema
+from fml_hydra.llm.waits import heard_by
 from fml_hydra.refusal import refusal
+from fml_hydra.slots import all_at_once
+from fml_hydra.standstill import Standstill
 from fml_hydra.steps import StepFiles
+from fml_hydra.summary import UNFINISHED
 from fml_hydra.task import Brief
 from fml_hydra.terms import Split
 from fml_hydra.usage import Spend
+
+__all__ = [
+    "Asker",
+    "Budget",
+    "Candidate",
+    "Evaluates",
+    "Maker",
+    "Observer",
+    "Session",
+    "Turn",
+    "guarded",
+]
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -36,24 +51,6 @@ INFRA_RETRIES = 2
 """How often one evaluation is tried again when the failure was ours."""
 UNCHARGED_LIMIT = 4
 """Uncharged nodes per charged step after which a run ends all the same."""
-
-
-@checked(frozen=True, config=STRICT)
-class Budget:
-    """What a run may spend; null means no limit."""
-
-    steps: PositiveInt
-    """Counted evaluations."""
-    seconds: float | None = None
-    """Wall time, checked before each batch."""
-    tokens: PositiveInt | None = None
-    """Input plus output tokens, checked before each call."""
-    dollars: float | None = None
-    """US dollars, checked before each call."""
-    repairs: int = 2
-    """Free LLM calls to mend an edit that cannot be applied."""
-    charge_failed_edits: bool = True
-    """Whether a step that was refused before training counts."""
 
 
 @dataclass(frozen=True)
@@ -86,11 +83,13 @@ class Asker:
         self._owner = owner
         self._count = 0
 
-    def __call__(self, purpose: Purpose, messages: Sequence[Message]) -> Reply:
+    def __call__(
+        self, purpose: Purpose, messages: Sequence[Message], schema: Schema | None = None
+    ) -> Reply:
         """The answer, recorded before it is used; raises BudgetExhausted or InfraError."""
         key = f"{self._owner}/{self._count}"
         self._count += 1
-        return self._session.ask(key, purpose, messages)
+        return self._session.ask(key, purpose, messages, schema)
 
 
 @dataclass(frozen=True)
@@ -165,10 +164,14 @@ class Session:
         self.folder = folder
         self._calls = calls
         self._files = StepFiles(folder, brief.files) if step_files else None
+        self._kept = Kept.below(folder)
         self._evaluator = evaluator
         self._llm = llm
         self._observers = observers
         self._lock = threading.Lock()
+        self._room = threading.BoundedSemaphore(slots)
+        self._standstill = Standstill(journal, self._lock, self._say)
+        self._work = ""
         self._interrupted = False
 
     @property
@@ -191,16 +194,23 @@ class Session:
             raise BudgetExhausted("steps")
         if self.budget.seconds is not None and self.journal.state.seconds >= self.budget.seconds:
             raise BudgetExhausted("seconds")
-        self._afford(self._calls.spend(), Spend())
+        self.budget.afford(self._calls.spend(), Spend(), self._llm.name)
 
-    def ask(self, key: str, purpose: Purpose, messages: Sequence[Message]) -> Reply:
+    def ask(
+        self,
+        key: str,
+        purpose: Purpose,
+        messages: Sequence[Message],
+        schema: Schema | None = None,
+    ) -> Reply:
         """One LLM call under a name of its own; `Asker` gives the names.
 
         Raises BudgetExhausted, InfraError, or ConfigError for a limit that cannot be kept.
         """
         seed = int(text_hash(f"{self.seed}:{key}")[:8], 16)
-        request = Request(tuple(messages), purpose, seed)
-        return self._calls.ask(self._llm, key, request, self._afford)
+        request = Request(tuple(messages), purpose, seed, schema)
+        with heard_by(partial(self._standstill.hear, key)):
+            return self._calls.ask(self._llm, key, request, self._affordable)
 
     def proposer(self) -> Asker:
         """LLM calls on behalf of the next proposal."""
@@ -216,7 +226,7 @@ class Session:
         return value
 
     def run_batch(self, actions: Sequence[Action], maker: Maker) -> None:
-        """Try actions at once, one per slot, and commit each as it finishes.
+        """Try actions at once, `slots` of them evaluated at a time; commit each as it finishes.
 
         A batch that is pending from before a crash is finished first and alone; `actions` are then
         not looked at.
@@ -227,10 +237,11 @@ class Session:
             self.journal.propose(Batch(len(self.history), tuple(actions)))
         self.doing(" + ".join(action.op for _, action in state.pending()))
         try:
-            _all_at_once([self._turn(i, action, maker) for i, action in state.pending()])
+            all_at_once([self._turn(i, action, maker) for i, action in state.pending()])
         except KeyboardInterrupt:
             with self._lock:  # the other slots' threads cannot be stopped, but write nothing more
                 self._interrupted = True
+                self._standstill.close()
             raise
 
     def evaluate(self, action: Action, candidate: Candidate) -> Node:
@@ -250,6 +261,23 @@ class Session:
 
     def doing(self, what: str) -> None:
         """Let the observers hear what takes time now."""
+        self._work = what
+        self._say()
+
+    def settle(self) -> None:
+        """Once the search is over: calls that led to no step were paid for all the same."""
+        state = self.journal.state
+        owners = [i for i, _ in state.pending()] or [len(state.nodes)]
+        keys = [key for i in owners for key in (f"{i}/", f"p{i}/")]
+        spend = sum((self._calls.spend(key) for key in keys), Spend())
+        if spend.usage.total or spend.cost != 0.0:
+            self.journal.note(UNFINISHED, asdict(spend))
+
+    def _affordable(self, spent: Spend, more: Spend) -> None:
+        self.budget.afford(spent, more, self._llm.name)
+
+    def _say(self) -> None:
+        what = ", ".join(filter(None, (self._work, self._standstill.words)))
         for observer in self._observers:
             guarded(observer.doing, what)
 
@@ -257,7 +285,12 @@ class Session:
         batch = self.journal.state.batch
         history = self.journal.state.before(batch.at if batch else 0)
         turn = Turn(node_id, action, history, Asker(self, str(node_id)))
-        return lambda: self._step(turn, maker)
+
+        def work() -> None:
+            with self._standstill.turn():
+                self._step(turn, maker)
+
+        return work
 
     def _step(self, turn: Turn, maker: Maker) -> None:
         started = time.time()
@@ -265,7 +298,8 @@ class Session:
         if candidate.refused:
             outcome = Outcome(candidate.refused, feedback=candidate.reason)
         else:
-            outcome = self._evaluated(candidate)
+            with self._room:
+                outcome = self._evaluated(candidate)
         analysis = maker.reflect(turn, candidate, outcome)
         with self._lock:
             if self._interrupted:
@@ -274,6 +308,7 @@ class Session:
             if self._files:
                 self._files.write(node, candidate.prompt, candidate.reply, outcome)
             self.journal.commit(node)
+            self._kept.settle(node, outcome.kept, self.history.best())
             self.tell()
 
     def _checked(self, turn: Turn, candidate: Candidate) -> Candidate:
@@ -340,21 +375,6 @@ class Session:
             twins.insert(0, "the baseline")
         return [f"outputs identical to {twin}, although the code differs" for twin in twins[:1]]
 
-    def _afford(self, spent: Spend, more: Spend) -> None:
-        """Raise if nothing is left for another call, or not enough for this one (`more`)."""
-        both, tokens, dollars = spent + more, self.budget.tokens, self.budget.dollars
-        if tokens is not None and (spent.usage.total >= tokens or both.usage.total > tokens):
-            raise BudgetExhausted("tokens")
-        if dollars is None:
-            return
-        if spent.cost is None or both.cost is None:
-            raise ConfigError(
-                f"budget.dollars cannot be kept: the price of {self._llm.name} is not known; "
-                "give it a price or limit budget.tokens"
-            )
-        if spent.cost >= dollars or both.cost > dollars:
-            raise BudgetExhausted("dollars")
-
 
 @dataclass(frozen=True)
 class _Ready:
@@ -375,28 +395,3 @@ def guarded(call: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
         call(*args, **kwargs)
     except Exception:  # noqa: BLE001  # whatever an observer raises
         log.exception("an observer failed; the run goes on")
-
-
-def _all_at_once(work: Sequence[Callable[[], None]]) -> None:
-    """Run all of `work`, each in a thread of its own, and raise the first failure afterwards."""
-    if len(work) == 1:
-        work[0]()
-        return
-    failures: list[Exception] = []
-
-    def collected(call: Callable[[], None]) -> None:
-        try:
-            call()
-        except Exception as error:  # noqa: BLE001  # raised again below, in the caller's thread
-            failures.append(error)
-
-    threads = [
-        threading.Thread(target=collected, args=(w,), name=f"slot {i}", daemon=True)
-        for i, w in enumerate(work)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if failures:
-        raise next((f for f in failures if not isinstance(f, BudgetExhausted)), failures[0])

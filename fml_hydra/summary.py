@@ -9,6 +9,11 @@ from fml_hydra.journal import Folded, Node
 from fml_hydra.metric import Metric
 from fml_hydra.usage import Spend, Usage
 
+PAUSED = "waiting"
+"""Reason of a `pause` of the clock, while the process goes on."""
+UNFINISHED = "unfinished"
+"""Key of the note with the spend of calls that led to no step."""
+
 
 @dataclass(frozen=True)
 class Summary:
@@ -44,6 +49,8 @@ class Summary:
     """test minus baseline_test in utility, in the metric's unit."""
     normalized_improvement: float | None
     """max(0, improvement / |best - worst|)."""
+    noise: float | None
+    """Standard deviation of the baseline's test metric over seeds, where it is known."""
     steps: int
     """Steps executed."""
     budget: int
@@ -53,13 +60,14 @@ class Summary:
     completion_rate: float
     """Steps executed / step budget."""
     spend: Spend
-    """LLM tokens, dollars and seconds over all steps, or an external program's own account."""
+    """LLM tokens (by purpose, too), dollars and seconds over all steps and of the calls that led to
+    none, or an external program's own account."""
     tokens: int | None
     """LLM tokens in and out; None when a program does not tell."""
     seconds_exec: float
     """Seconds the candidates' commands took."""
     seconds: float
-    """Wall time worked on the run."""
+    """Wall time worked on the run, without that of waiting for a provider."""
     sandbox: str
     """Sandbox level the run began under."""
     isolation: str
@@ -90,7 +98,7 @@ def summarize(state: Folded) -> Summary:
     test = state.test or {}
     base_test = header["baseline"]["test"][metric.name]
     value = test.get("value")
-    spend = sum((Spend(n.usage, n.cost, n.seconds_llm) for n in nodes), Spend())
+    spend = sum((Spend(n.usage, n.cost, n.seconds_llm) for n in nodes), _unfinished(state))
     tokens: int | None = spend.usage.total
     if told := state.notes.get("spend"):  # an external program's, its last words included
         usage = Usage(**told["usage"]) if told["usage"] else Usage()
@@ -110,6 +118,7 @@ def summarize(state: Folded) -> Summary:
         normalized_improvement=(
             None if value is None else metric.normalized_improvement(value, base_test)
         ),
+        noise=((header.get("noise") or {}).get("sd") or {}).get("test"),
         steps=len(nodes),
         budget=header["steps"],
         success_rate=sum(n.ok for n in nodes) / len(nodes) if nodes else None,
@@ -123,7 +132,14 @@ def summarize(state: Folded) -> Summary:
     )
 
 
+def _unfinished(state: Folded) -> Spend:
+    """Of calls that led to no step."""
+    note = state.notes.get(UNFINISHED)
+    return Spend(Usage(**note["usage"]), note["cost"], note["seconds"]) if note else Spend()
+
+
 def _status(state: Folded) -> str:
     if state.test is not None:
         return "finished"
-    return str(state.paused["reason"]) if state.paused else "running"
+    reason = state.paused["reason"] if state.paused else PAUSED
+    return "running" if reason == PAUSED else str(reason)

@@ -1,30 +1,30 @@
 """What a task is: repository, targets, protected evaluation, commands, metric, data, constraints.
 
-The definition comes from `conf/task/<name>.yaml`, the files from `tasks/<name>/`. Not here: how a
-task is run (workspace, evaluation).
+The definition comes from `conf/task/<name>.yaml`, the files from `tasks/<name>/`. Not here: what of
+a definition cannot work (task_check), how a task is run (workspace, evaluation).
 """
 
-import shlex
 from collections.abc import Mapping
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 from pydantic.dataclasses import dataclass
 
+from fml_hydra.checkout import Checkout
 from fml_hydra.data import Source
+from fml_hydra.datasets import Dataset, Shelf
 from fml_hydra.environment import Env
-from fml_hydra.errors import TaskError
 from fml_hydra.hashing import tree_hash
 from fml_hydra.knobs import STRICT
 from fml_hydra.metric import Metric
 from fml_hydra.repository import repository_hash
 from fml_hydra.terms import (
-    OUT,
-    PLACEHOLDERS,
     Command,
     Constraint,
     Reported,
+    Reseed,
+    Resources,
     Result,
     Seeds,
     Split,
@@ -63,8 +63,22 @@ class TaskSpec:
     """Run for the held-out test instead of `commands`; none: the same, with the test seed."""
     repository: Folder | None = None
     """Folder of the repository; null: repo/ in the task's folder."""
+    origin: Checkout | None = None
+    """Where `tasks prepare` has the repository from; `repository` is then what it assembled."""
     mounts: dict[str, Folder] = Field(default_factory=dict)
     """Folders of this machine by their place in the repository; read-only there."""
+    datasets: dict[str, Dataset] = Field(default_factory=dict)
+    """Public data that `tasks prepare` fetches, by name."""
+    keep: tuple[str, ...] = ()
+    """What the val evaluation leaves in the repository that the held-out test goes on from."""
+    keep_mb: int = 2048
+    """How much of that is kept of the best step; with more, the held-out test makes it anew."""
+    refused: tuple[str, ...] = ()
+    """Patterns of what the commands print when they themselves refuse a result: `invalid`."""
+    reseed: tuple[Reseed, ...] = ()
+    """Seeds fixed in scripts, which `tasks check` changes to measure the noise."""
+    resources: Resources = Resources()
+    """What an evaluation needs beside time, threads and memory."""
     env: Env = Env()
     """The Python the commands run with."""
     constraints: tuple[Constraint, ...] = ()
@@ -103,6 +117,11 @@ class TaskSpec:
         """The trusted data-preparing file; a task whose commands see no data needs none."""
         return self.dir / "prepare.py"
 
+    def shelf(self, cache: Path) -> Shelf:
+        """Where its data sets are kept."""
+        origin = self.origin
+        return Shelf(cache, self.dir, f"{origin.url} {origin.commit}" if origin else "")
+
     def commands_for(self, split: Split) -> tuple[Command, ...]:
         """What an evaluation of `split` runs."""
         return self.test_commands if split == "test" and self.test_commands else self.commands
@@ -119,84 +138,6 @@ class TaskSpec:
         """Hash of everything in the task's folder that can change a result."""
         own = tree_hash(self.dir, leave_out=("reference",))
         return f"{own} {repository_hash(self.repository)}" if self.repository else own
-
-    def check_files(self) -> None:
-        """Raise TaskError, naming file and remedy, if the folder lacks what the YAML says."""
-        for path in (self.repo, self.dir / "description.md", *self.mounts.values()):
-            if not path.exists():
-                raise self._wrong(f"{path} does not exist")
-        for kind, names in (("targets", self.targets), ("protected", self.protected)):
-            for name in names:
-                self._check_name(kind, name)
-        for kind, inside in (("outputs", self.outputs), ("mounts", tuple(self.mounts))):
-            for name in inside:
-                self._check_inside(kind, name)
-        for command in (*self.commands, *self.test_commands):
-            self._check_command(command)
-        if both := sorted(set(self.targets) & set(self.protected)):
-            raise self._wrong(
-                f"{', '.join(both)} is both a target and protected; remove it from one of the lists"
-            )
-        if not self.targets or not self.commands:
-            raise self._wrong("targets and commands must not be empty")
-        self._check_results()
-
-    def _check_results(self) -> None:
-        """Metrics come from grade.py or from the repository itself; then that must be said."""
-        if not self.grader.exists():
-            raise self._wrong(f"{self.grader} does not exist; write it, or give `results`")
-        if bool(self.outputs) == bool(self.results):
-            raise self._wrong("give either `outputs`, which grade.py gets, or `results`")
-        for number, result in enumerate(self.results):
-            if why := result.wrong():
-                raise self._wrong(f"results[{number}] {why}")
-            self._check_inside("results", result.file.removeprefix(OUT))
-        if not self.results:
-            return
-        if (self.dir / "grade.py").exists():
-            raise self._wrong("it has `results` and grade.py; remove one of them")
-        if self.isolation != "shared":
-            raise self._wrong(
-                "with `results` the agent's own process says what it reached; write "
-                "`isolation: shared`, or grade its outputs with a grade.py"
-            )
-        named = [name for result in self.results for name in result.metrics]
-        if self.metric.name not in named:
-            raise self._wrong(f"results do not name {self.metric.name!r}, the metric")
-
-    def _wrong(self, what: str) -> TaskError:
-        return TaskError(f"task {self.name}: {what}")
-
-    def _check_command(self, command: Command) -> None:
-        run = command.run
-        try:
-            words = [word.format(**dict.fromkeys(PLACEHOLDERS, "x")) for word in shlex.split(run)]
-        except (KeyError, IndexError, ValueError, AttributeError) as error:
-            known = ", ".join(f"{{{name}}}" for name in PLACEHOLDERS)
-            raise self._wrong(
-                f"commands: {run!r} cannot be read ({error}); it may hold {known}"
-            ) from error
-        if not words:
-            raise self._wrong("commands: one of them is empty")
-        if command.data and not self.preparer.exists():
-            raise self._wrong(
-                f"commands: {run!r} wants data, but {self.preparer} does not exist; write it, or "
-                "remove `data`"
-            )
-
-    def _check_inside(self, kind: str, name: str) -> None:
-        pure = PurePosixPath(name)
-        if pure.is_absolute() or ".." in pure.parts:
-            where = "{out}" if kind == "outputs" else "the repository"
-            raise self._wrong(f"{kind}: {name!r} must lie inside {where}")
-
-    def _check_name(self, kind: str, name: str) -> None:
-        self._check_inside(kind, name)
-        if not (self.repo / name).is_file():
-            raise self._wrong(
-                f"{kind}: {name!r} does not exist in {self.repo}; "
-                f"correct `{kind}` in the task's YAML or add the file"
-            )
 
 
 @dataclass(frozen=True, config=STRICT)

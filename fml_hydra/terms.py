@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, NonNegativeInt
 from pydantic.dataclasses import dataclass
 
 from fml_hydra.knobs import STRICT
@@ -39,9 +39,12 @@ class Result:
     format: Literal["json", "json_lines", "csv", "regex"]
     """How the text is read; `json_lines` passes over lines that are no JSON."""
     file: str = ""
-    """A file in the repository, or `{out}/...`; empty: what the commands print to stdout."""
+    """A file in the repository, or `{out}/...`; empty: what the commands print to stdout. It may
+    hold {split}."""
     take: Literal["first", "last", "min", "max", "mean"] = "last"
     """Which of several lines, rows or matches."""
+    scale: Literal["", "-log10"] = ""
+    """`-log10` for tiny probabilities, which are told apart by their size only so."""
     delimiter: str = ","
     """What separates the columns of a CSV."""
 
@@ -93,6 +96,28 @@ class Seeds:
     """Seed of the evaluations during the search."""
     test: int = 1000
     """Seed of the held-out evaluation."""
+
+
+@dataclass(frozen=True, config=STRICT)
+class Reseed:
+    """A seed fixed in a script; `tasks check` puts others in its place to measure the noise."""
+
+    file: str
+    """File of the repository."""
+    find: str
+    """Text that stands in it once."""
+    replace: str
+    """The same with {seed} where the number was."""
+
+
+@dataclass(frozen=True, config=STRICT)
+class Resources:
+    """What an evaluation needs beside time, threads and memory."""
+
+    gpus: NonNegativeInt = 0
+    """GPUs it wants for itself."""
+    require: bool = False
+    """Whether a machine with fewer is refused; else it gets fewer, or the CPU, with a notice."""
 
 
 @dataclass(frozen=True, config=STRICT)

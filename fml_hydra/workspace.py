@@ -1,17 +1,17 @@
 """A task's repository at its pinned commit, and fresh slots of it to evaluate in.
 
-Every slot is an export of one commit without history, remotes or `.git`. Not here: running anything
-in a slot (evaluation), or what an edit may touch (session).
+Every slot is an export of one commit without history, remotes or `.git`, which shares its blocks
+with the pinned files where the file system can (Btrfs, XFS, ...) and is a copy elsewhere: no
+links, since a candidate may write to everything it finds. Not here: running anything in a slot
+(execution), or what an edit may touch (session).
 """
 
-import logging
-import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from filelock import FileLock
@@ -19,16 +19,18 @@ from filelock import FileLock
 from fml_hydra.errors import ConfigError, InfraError
 from fml_hydra.hashing import file_hash
 from fml_hydra.repository import repository_files, repository_hash
+from fml_hydra.trees import behind_link, copy_file, remove_tree
 
 try:
     import git
 except ImportError as error:  # GitPython looks for the git program when it is imported
     raise ConfigError("git is not on PATH; install git and start again") from error
 
-log = logging.getLogger(__name__)
 _CLEAN = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_TERMINAL_PROMPT": "0"}
 _WHEN = "946684800 +0000"  # a fixed date makes the same files the same commit everywhere
 _WHO = git.Actor("fml_hydra", "fml_hydra@localhost")
+Facts = tuple[str, int]
+"""Hash and permissions of a plain file."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,8 @@ class Slot:
 
     root: Path
     """Holds the rest; its name is random."""
+    own: Mapping[str, Facts | None] = field(default_factory=dict)
+    """What protected files are in this slot where we put others in ourselves."""
 
     @property
     def repo(self) -> Path:
@@ -68,12 +72,12 @@ class Workspace:
     """A repository pinned at one commit."""
 
     def __init__(self, repository: git.Repo, protected: tuple[str, ...]) -> None:
-        self._git = repository.git
-        self._git.update_environment(**_CLEAN)
+        self._home = Path(repository.working_dir)
+        self._files = _tracked(repository)
         self.commit: str = repository.head.commit.hexsha
         """The pinned commit."""
         with tempfile.TemporaryDirectory() as scratch:
-            self.export(Path(scratch))
+            _copy(self._home, [n for n in protected if n in self._files], Path(scratch))
             self._pristine = {name: _facts(Path(scratch), name) for name in protected}
 
     @classmethod
@@ -83,102 +87,78 @@ class Workspace:
         home = cache / "workspaces" / f"{name}-{repository_hash(folder)[:16]}"
         home.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(f"{home}.lock"):
-            if not (home / ".git" / "pinned").exists():
+            if not _is_whole(home):
                 shutil.rmtree(home, ignore_errors=True)
                 _pin(folder, home)
         return cls(git.Repo(home), protected)
 
-    def export(self, destination: Path) -> None:
-        """Write the pinned files below `destination`; nothing of git goes with them."""
-        try:
-            self._git.checkout_index("--all", "--force", f"--prefix={destination.absolute()}/")
-        except git.GitCommandError as error:
-            raise InfraError(
-                f"cannot write a workspace to {destination}: {error.stderr}"
-            ) from error
+    def read(self, name: str) -> str:
+        """The text of a pinned file."""
+        return (self._home / name).read_text(encoding="utf-8")
 
     @contextmanager
-    def slot(self, parent: Path, files: Mapping[str, str]) -> Iterator[Slot]:
-        """A fresh slot: the pinned commit with `files` written over it; removed afterwards."""
+    def slot(
+        self, parent: Path, files: Mapping[str, str], ours: Mapping[str, str] | None = None
+    ) -> Iterator[Slot]:
+        """A fresh slot: the pinned commit with `files` written over it; removed afterwards.
+
+        `ours` are further files to write, which may be protected ones: for this slot they are what
+        must not be touched.
+        """
         try:
             parent.mkdir(parents=True, exist_ok=True)
-            slot = Slot(Path(tempfile.mkdtemp(prefix="slot-", dir=parent)))
+            root = Path(tempfile.mkdtemp(prefix="slot-", dir=parent))
         except OSError as error:
             raise InfraError(f"no slot can be made in {parent}: {error.strerror}") from error
         try:
+            slot = Slot(root)
             for folder in (slot.repo, slot.out, slot.home, slot.data, slot.graded):
                 folder.mkdir()
-            self.export(slot.repo)
-            for name, text in files.items():
+            _copy(self._home, self._files, slot.repo)
+            for name, text in {**(ours or {}), **files}.items():
                 (slot.repo / name).write_text(text, encoding="utf-8", newline="")
-            yield slot
+            yield Slot(root, {n: _facts(slot.repo, n) for n in ours or () if n in self._pristine})
         except OSError as error:
-            raise InfraError(f"slot {slot.root}: {error.strerror or error}") from error
+            raise InfraError(f"slot {root}: {error.strerror or error}") from error
         finally:
-            remove_tree(slot.root)
+            remove_tree(root)
 
     def touched(self, slot: Slot) -> list[str]:
         """Protected files that are not plain files with the commit's very bytes and permissions."""
-        return [name for name, facts in self._pristine.items() if _facts(slot.repo, name) != facts]
+        expected = self._pristine | dict(slot.own)
+        return [name for name, facts in expected.items() if _facts(slot.repo, name) != facts]
 
 
-def remove_tree(folder: Path) -> None:
-    """Delete a folder whatever a candidate made of it: closed, or deeper than a path can be long.
-
-    What cannot be deleted all the same is left behind with a warning.
-    """
-    try:
-        if folder.exists():
-            _delete(folder)
-    except OSError as error:
-        log.warning("%s could not be deleted: %s", folder, error.strerror or error)
-
-
-def _delete(folder: Path) -> None:
-    """Delete with one open folder at a time: no recursion, and no path longer than a name."""
-    folder.chmod(0o700)
-    here = os.open(folder, os.O_RDONLY)
-    try:
-        trail = [_cleared(here)]
-        while trail:
-            if trail[-1]:
-                here = _entered(here, trail[-1][-1])
-                trail.append(_cleared(here))
-            else:
-                trail.pop()
-                here = _entered(here, "..")
-                os.rmdir((trail[-1].pop() if trail else folder.name), dir_fd=here)
-    finally:
-        os.close(here)
-
-
-def _cleared(here: int) -> list[str]:
-    """Delete the files of an open folder; returns its folders, opened up."""
-    entries = list(os.scandir(here))
-    folders = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
-    for name in {entry.name for entry in entries}.difference(folders):
-        os.unlink(name, dir_fd=here)
-    for name in folders:
-        os.chmod(name, 0o700, dir_fd=here)  # noqa: PTH101  # pathlib knows no dir_fd
-    return folders
-
-
-def _entered(here: int, name: str) -> int:
-    """Go on to another folder, closing `here`."""
-    there = os.open(name, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=here)
-    os.close(here)
-    return there
-
-
-def _facts(repo: Path, name: str) -> tuple[str, int] | None:
+def _facts(repo: Path, name: str) -> Facts | None:
     """Hash and permissions of a plain file; None if it is anything else, or behind a link."""
     path = repo / name
     try:
-        if any(p.is_symlink() for p in (path, *path.parents) if p.is_relative_to(repo)):
+        if behind_link(repo, name):
             return None
         return (file_hash(path), stat.S_IMODE(path.stat().st_mode)) if path.is_file() else None
     except PermissionError:  # closed by the candidate
         return None
+
+
+def _tracked(repository: git.Repo) -> list[str]:
+    names: str = repository.git.ls_files("-z")
+    return [name for name in names.split("\0") if name]
+
+
+def _is_whole(home: Path) -> bool:
+    """Whether the pinned files are there and nobody has changed them since."""
+    if not (home / ".git" / "pinned").exists():
+        return False
+    repository = git.Repo(home)
+    repository.git.update_environment(**_CLEAN)
+    return not repository.is_dirty()
+
+
+def _copy(source: Path, names: Sequence[str], destination: Path) -> None:
+    for folder in sorted({str(Path(name).parent) for name in names}):
+        (destination / folder).mkdir(parents=True, exist_ok=True)
+    for name in names:
+        copy_file(source / name, destination / name)
 
 
 def _pin(folder: Path, home: Path) -> None:
@@ -188,7 +168,9 @@ def _pin(folder: Path, home: Path) -> None:
         shutil.copy2(folder / name, home / name)
     repository = git.Repo.init(home)
     repository.git.update_environment(**_CLEAN)
-    repository.git.execute(["git", "config", "core.autocrlf", "false"])
+    # its objects are never read and can be made again: no time for packing and syncing them
+    for key, value in (("autocrlf", "false"), ("looseCompression", "0"), ("fsync", "none")):
+        repository.git.execute(["git", "config", f"core.{key}", value])
     repository.git.add("--all", "--force")
     repository.index.commit(
         "pinned", author=_WHO, committer=_WHO, author_date=_WHEN, commit_date=_WHEN

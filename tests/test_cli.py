@@ -57,6 +57,12 @@ def test_looking_at_the_configuration_imports_nothing_heavy(words, tmp_path):
     assert "agent" in done.stdout
 
 
+def test_a_sweep_has_no_single_configuration_to_show(tmp_path):
+    done = fml("-m", "task=all", "--cfg", "job", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == ["error: --cfg shows a single run; leave -m out"]
+
+
 def test_a_sweep_from_start_to_finish_then_skipped_then_afresh(words, tmp_path):
     root = tmp_path / "mlruns"
     done = fml(*sweep(words, "sweep=first", "tracking=none"), cwd=tmp_path)

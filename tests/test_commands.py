@@ -80,7 +80,7 @@ def test_a_baseline_that_crashes_is_shown(own, tmp_path):
 def test_prepare_says_where_the_data_is(own, tmp_path):
     done = fml("tasks", "prepare", "mine", *own, cwd=tmp_path)
     assert done.returncode == 0
-    assert f"mine: ready in {tmp_path}/cache/data/mine/" in done.stdout
+    assert f"mine: splits: {tmp_path}/cache/data/mine/" in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from fml_hydra import download
 from fml_hydra.data import (
     PARTS,
     Origin,
@@ -238,7 +239,10 @@ def test_an_address(server: str, cache: Path) -> None:
     assert (path.read_bytes(), provenance) == (RAW, f"url {server}/table.csv")
 
 
-def test_an_address_that_does_not_answer_has_a_reason(server: str, raw: Path, cache: Path) -> None:
+def test_an_address_that_does_not_answer_has_a_reason(
+    server: str, raw: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(download, "PAUSE", 0.0)
     closed = "http://127.0.0.1:9/table.csv"
     origins = [Origin("url", url=url) for url in (f"{server}/no.csv", closed, "nonsense")]
     with pytest.raises(DataError) as caught:

@@ -12,7 +12,7 @@ from evaluation_bench import Bench, toy_task
 from fml_hydra import grading
 from fml_hydra.baseline import measure
 from fml_hydra.errors import InfraError, TaskError
-from fml_hydra.evaluation import FEEDBACK_CHARS
+from fml_hydra.execution import FEEDBACK_CHARS
 
 
 @pytest.fixture(scope="module")

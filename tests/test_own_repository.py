@@ -159,7 +159,7 @@ def test_a_task_just_made_says_what_to_change(repository: Path, tmp_path: Path) 
     ("words", "reason"),
     [
         (["repository=/no/such"], "repository=/no/such is no folder"),
-        (["repo=/tmp"], "'repo=/tmp' is unknown; allowed: repository=FOLDER"),
+        (["repo=/tmp"], "'repo=/tmp' is unknown; allowed: repository=FOLDER or"),
     ],
 )
 def test_a_wrong_word_is_refused(tmp_path: Path, words: list[str], reason: str) -> None:

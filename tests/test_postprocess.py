@@ -33,6 +33,9 @@ def read(folder: Path, text: str, where: str, form: str, **more: str) -> float:
         (NESTED, "folds[0].f1", "json", {}, 1.0),
         (NESTED, "a.b", "json", {}, 3.0),
         ("[[1, 2], [3, 4]]", "[1][0]", "json", {}, 3.0),
+        ('{"c": {"tpr@0.1%": 4, "tpr@0": {"1%": 5}}}', "c.tpr@0.1%", "json", {}, 4.0),
+        ('{"p": 1e-70}', "p", "json", {"scale": "-log10"}, 70.0),
+        ('[{"p": 1}, {"p": 0.01}]', "[1].p", "json", {"scale": "-log10"}, 2.0),
         (PRINTED, "acc", "json_lines", {}, 0.3),
         (PRINTED, "acc", "json_lines", {"take": "max"}, 0.4),
         (PRINTED, "acc", "json_lines", {"take": "first"}, 0.1),
@@ -50,6 +53,11 @@ def test_values_by_hand(
     tmp_path: Path, text: str, where: str, form: str, more: dict[str, str], value: float
 ) -> None:
     assert read(tmp_path, text, where, form, **more) == pytest.approx(value)
+
+
+def test_what_has_no_logarithm_is_invalid(tmp_path: Path) -> None:
+    with pytest.raises(InvalidOutput, match="log: p is 0, which has no logarithm"):
+        read(tmp_path, '{"p": 0}', "p", "json", scale="-log10")
 
 
 @pytest.mark.parametrize(

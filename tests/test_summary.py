@@ -59,7 +59,7 @@ def folded(*events) -> Folded:
 
 def test_every_field_of_a_finished_run():
     state = folded(
-        header(),
+        header(noise={"sd": {"val": 0.01, "test": 0.02}, "seeds": 5, "source": "measured"}),
         step(0, 0.6),
         step(1, None),
         step(2, 0.8, tokens=(100, 50)),
@@ -84,6 +84,7 @@ def test_every_field_of_a_finished_run():
         "fallback": "",
         "improvement": pytest.approx(0.3),  # 0.7 - 0.4
         "normalized_improvement": pytest.approx(0.3),  # / |1.0 - 0.0|
+        "noise": 0.02,
         "steps": 4,
         "budget": 5,
         "success_rate": 0.75,  # three of four

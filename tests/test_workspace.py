@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from fml_hydra.errors import InfraError
-from fml_hydra.workspace import Workspace, remove_tree
+from fml_hydra.trees import remove_tree
+from fml_hydra.workspace import Workspace
 
 
 @pytest.fixture
@@ -112,6 +113,42 @@ def test_a_half_made_workspace_is_made_again(repo: Path, tmp_path: Path) -> None
     assert again.commit == whole.commit
     with again.slot(tmp_path / "slots", {}) as slot:
         assert (slot.repo / "run.py").read_text() == "print('run')\n"
+
+
+def test_pinned_files_that_somebody_changed_are_pinned_again(repo: Path, tmp_path: Path) -> None:
+    whole = Workspace.open(repo, (), tmp_path / "cache")
+    (home,) = [p for p in (tmp_path / "cache" / "workspaces").iterdir() if p.is_dir()]
+    for spoil in (
+        lambda: (home / "run.py").write_text("print('won')\n"),
+        lambda: (home / "pkg" / "eval.py").unlink(),
+    ):
+        spoil()
+        again = Workspace.open(repo, (), tmp_path / "cache")
+        assert again.commit == whole.commit
+        with again.slot(tmp_path / "slots", {}) as slot:
+            assert (slot.repo / "run.py").read_text() == "print('run')\n"
+            assert (slot.repo / "pkg" / "eval.py").exists()
+
+
+def test_a_slot_is_no_way_to_the_pinned_files(workspace: Workspace, tmp_path: Path) -> None:
+    with workspace.slot(tmp_path / "slots", {}) as slot:
+        with (slot.repo / "run.py").open("r+") as file:
+            file.write("hacked")
+        (slot.repo / "raw.bin").write_bytes(b"")
+    with workspace.slot(tmp_path / "slots", {}) as slot:
+        assert (slot.repo / "run.py").read_text() == "print('run')\n"
+        assert (slot.repo / "raw.bin").read_bytes() == bytes(range(256))
+
+
+def test_our_own_change_to_a_protected_file_is_what_must_not_be_touched(
+    workspace: Workspace, tmp_path: Path
+) -> None:
+    with workspace.slot(tmp_path / "slots", {}, {"run.py": "print('seed 2')\n"}) as slot:
+        assert workspace.touched(slot) == []
+        (slot.repo / "run.py").write_text("print('run')\n")  # the commit's, but not ours
+        assert workspace.touched(slot) == ["run.py"]
+    with workspace.slot(tmp_path / "slots", {}) as slot:
+        assert workspace.touched(slot) == []
 
 
 def test_several_open_and_use_it_at_once(repo: Path, tmp_path: Path) -> None:

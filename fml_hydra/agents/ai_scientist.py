@@ -11,13 +11,14 @@ from typing import Any
 from pydantic import PositiveInt
 from pydantic.dataclasses import dataclass
 
-from fml_hydra.agents.base import Advisor
+from fml_hydra.agents.base import Advisor, idea_schema
 from fml_hydra.journal import Action, History, Node
 from fml_hydra.knobs import STRICT
 from fml_hydra.llm.base import Message
 from fml_hydra.replies import parse_object
 
 Idea = dict[str, Any]
+SCORED = idea_schema("Interestingness", "Feasibility", "Novelty")
 DONE_THINKING = "I am done"
 ALL_COMPLETED = "ALL_COMPLETED"
 UNREADABLE_CHARS = 1000
@@ -91,8 +92,9 @@ class AiScientist:
         shown = [json.dumps(idea, ensure_ascii=False) for idea in earlier]
         messages = advisor.conversation("idea", earlier=shown)
         idea: Idea | None = None
-        for _ in range(self.num_reflections):
-            reply = advisor.ask("idea", messages)
+        for reflecting in range(self.num_reflections):
+            # later replies may say that they are done beside the object
+            reply = advisor.ask("idea", messages, None if reflecting else SCORED)
             idea = parse_object(reply) or idea
             if DONE_THINKING in reply:
                 break

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 from pydantic.dataclasses import dataclass
 
-from fml_hydra.agents.base import Advisor, Share
+from fml_hydra.agents.base import IDEA, Advisor, Share
 from fml_hydra.edits import render_files
 from fml_hydra.journal import Action, History, Node
 from fml_hydra.knobs import STRICT
@@ -159,7 +159,7 @@ class AiScientistV2:
             earlier=[json.dumps(idea, ensure_ascii=False) for idea in tried],
             files=render_files(advisor.files(base)),
         )
-        reply = advisor.ask("idea", messages)
+        reply = advisor.ask("idea", messages, IDEA)
         unnamed = {"Name": f"{op}_{len(tried) + 1}", "Experiment": reply[:UNREADABLE_CHARS]}
         idea = parse_object(reply) or unnamed
         return Action(op, (base.id,), {"stage": stage.name, "idea": idea})

@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import NonNegativeFloat, PositiveInt
 from pydantic.dataclasses import dataclass
 
-from fml_hydra.agents.base import Advisor
+from fml_hydra.agents.base import IDEA, Advisor
 from fml_hydra.edits import render_files
 from fml_hydra.journal import Action, History, Node
 from fml_hydra.knobs import STRICT
@@ -142,7 +142,7 @@ class Autoresearch:
             hint=climb.hint,
             differ_from=differ_from,
         )
-        reply = advisor.ask("idea", messages)
+        reply = advisor.ask("idea", messages, IDEA)
         unnamed = {"Name": f"unnamed_{len(history)}"}
         return parse_object(reply) or {
             **unnamed,

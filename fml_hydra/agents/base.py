@@ -9,12 +9,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass as plain_dataclass
 from typing import Annotated, Any, Protocol, TypeVar, runtime_checkable
 
-from pydantic import Field
+from pydantic import Field, NonNegativeInt
 from pydantic.dataclasses import dataclass
 
+from fml_hydra.errors import BudgetExhausted
 from fml_hydra.journal import Action, History, Node
 from fml_hydra.knobs import STRICT
-from fml_hydra.llm.base import Message, Purpose
+from fml_hydra.llm.base import Message, Purpose, Schema
 from fml_hydra.operators import Feedback, Operator, Operators
 from fml_hydra.prompts import Prompts
 from fml_hydra.session import Asker, Maker, Session
@@ -22,6 +23,23 @@ from fml_hydra.session import Asker, Maker, Session
 T = TypeVar("T")
 Share = Annotated[float, Field(ge=0, le=1)]
 """A probability, or another number from 0 to 1."""
+
+
+def idea_schema(*scores: str) -> Schema:
+    """The object that prompts for an idea ask for; each of `scores` is a whole number."""
+    kinds = dict.fromkeys(("Name", "Title", "Experiment"), "string") | dict.fromkeys(
+        scores, "integer"
+    )
+    return {
+        "type": "object",
+        "properties": {key: {"type": kind} for key, kind in kinds.items()},
+        "required": list(kinds),
+        "additionalProperties": False,
+    }
+
+
+IDEA = idea_schema()
+"""An idea without scores."""
 
 
 @runtime_checkable
@@ -74,9 +92,11 @@ class Advisor:
         """The target files' text as `node` left them, or as the task gives them."""
         return {**self.session.brief.files, **(node.snapshot if node else {})}
 
-    def ask(self, purpose: Purpose, messages: Sequence[Message]) -> str:
-        """One LLM call."""
-        return self.asker(purpose, messages).text
+    def ask(
+        self, purpose: Purpose, messages: Sequence[Message], schema: Schema | None = None
+    ) -> str:
+        """One LLM call; a reply may keep to a `schema` or not, and has to be read with care."""
+        return self.asker(purpose, messages, schema).text
 
 
 @runtime_checkable
@@ -111,9 +131,20 @@ class SearchAgent:
     """How much of an error the LLM is shown."""
     whole_files: bool = False
     """Whether replies must give whole files."""
+    ahead: NonNegativeInt = 0
+    """Actions proposed at once beyond the slots, so that the LLM works on them while others train;
+    they know less of each other's results. Without effect with one slot."""
 
     def run(self, session: Session) -> None:
         """Search until the session's budget is gone or the policy has nothing to propose."""
+        try:
+            self._search(session)
+        except BudgetExhausted:
+            session.settle()
+            raise
+        session.settle()
+
+    def _search(self, session: Session) -> None:
         maker = self.maker(session)
         while True:
             if not session.journal.state.pending():
@@ -143,7 +174,8 @@ class SearchAgent:
     def _propose(self, session: Session) -> list[Action]:
         session.check_budget()
         history = session.history
-        k = min(session.slots, session.steps_left())
+        at_once = session.slots + (self.ahead if session.slots > 1 else 0)
+        k = min(at_once, session.steps_left())
         rng = random.Random(f"{session.seed}:{len(history)}")
         advisor = Advisor(session, self.prompts, session.proposer())
         return self.policy.propose(history, k, rng, advisor)[:k]

@@ -107,7 +107,7 @@ class RunRow:
     flagged_steps: int = 0
     """Steps with a suspicion; no verdict."""
     tokens: float = NAN
-    """LLM tokens in and out."""
+    """LLM tokens in and out, those of calls that led to no step included."""
     tokens_input: float = NAN
     """Prompt tokens, cached ones included."""
     tokens_cached: float = NAN
@@ -116,6 +116,16 @@ class RunRow:
     """Completion tokens, reasoning included."""
     tokens_reasoning: float = NAN
     """Completion tokens of hidden reasoning."""
+    tokens_idea: float = NAN
+    """`tokens` of ideas and other decisions of the search; NaN where purposes are not all told."""
+    tokens_edit: float = NAN
+    """`tokens` of edits."""
+    tokens_repair: float = NAN
+    """`tokens` of mending edits that could not be applied."""
+    tokens_analysis: float = NAN
+    """`tokens` of analyses of outcomes."""
+    tokens_summary: float = NAN
+    """`tokens` of summaries of earlier steps."""
     tokens_per_step: float = NAN
     """`tokens` / steps executed."""
     cost_usd: float = NAN
@@ -123,7 +133,7 @@ class RunRow:
     cost_usd_per_step: float = NAN
     """US dollars / steps executed."""
     seconds: float = NAN
-    """Wall time worked on the run."""
+    """Wall time worked on the run, without that of waiting for a provider."""
     seconds_per_step: float = NAN
     """Wall time / steps executed."""
     seconds_llm: float = NAN
@@ -176,6 +186,16 @@ class StepRow:
     """Completion tokens, reasoning included."""
     tokens_reasoning: float
     """Completion tokens of hidden reasoning."""
+    tokens_idea: float
+    """`tokens` of ideas and other decisions of the search; NaN where purposes are not all told."""
+    tokens_edit: float
+    """`tokens` of edits."""
+    tokens_repair: float
+    """`tokens` of mending edits that could not be applied."""
+    tokens_analysis: float
+    """`tokens` of analyses of outcomes."""
+    tokens_summary: float
+    """`tokens` of summaries of earlier steps."""
     cost_usd: float
     """US dollars."""
     seconds_llm: float

@@ -12,6 +12,7 @@ from fml_hydra.analysis.rows import NAN, RunRow, StepRow
 from fml_hydra.journal import Folded, Node
 from fml_hydra.metric import Metric
 from fml_hydra.summary import Summary, metric_of, summarize
+from fml_hydra.usage import PURPOSES, Usage
 
 
 def run_row(state: Folded, run_id: str = "", journal: Path | None = None) -> RunRow:
@@ -109,11 +110,7 @@ def _spent(summary: Summary, external: bool) -> dict[str, Any]:
     told = summary.tokens is not None
     per = 1 / summary.steps if summary.steps else NAN
     return {
-        "tokens": tokens,
-        "tokens_input": _number(usage.input if told else None),
-        "tokens_cached": _number(usage.cached if told else None),
-        "tokens_output": _number(usage.output if told else None),
-        "tokens_reasoning": _number(usage.reasoning if told else None),
+        **_tokens(usage, told),
         "tokens_per_step": tokens * per,
         "cost_usd": cost,
         "cost_usd_per_step": cost * per,
@@ -121,6 +118,17 @@ def _spent(summary: Summary, external: bool) -> dict[str, Any]:
         "seconds_per_step": summary.seconds * per,
         "seconds_llm": NAN if external and not spend.seconds else spend.seconds,
         "seconds_exec": summary.seconds_exec,
+    }
+
+
+def _tokens(usage: Usage, told: bool) -> dict[str, float]:
+    """Tokens of a run or a step by kind and by purpose; NaN where they are not told."""
+    kinds = {"tokens": usage.total, "tokens_input": usage.input, "tokens_cached": usage.cached}
+    kinds |= {"tokens_output": usage.output, "tokens_reasoning": usage.reasoning}
+    purposes = {f"tokens_{purpose}": usage.purposes.get(purpose, 0) for purpose in PURPOSES}
+    known = told and usage.known_purposes
+    return {name: float(count) if told else NAN for name, count in kinds.items()} | {
+        name: float(count) if known else NAN for name, count in purposes.items()
     }
 
 
@@ -136,11 +144,7 @@ def _step(node: Node, metric: Metric, told: bool) -> dict[str, Any]:
         "ok": node.ok,
         "val": metric.value(utility),
         "utility": utility,
-        "tokens": _number(usage.total if told else None),
-        "tokens_input": _number(usage.input if told else None),
-        "tokens_cached": _number(usage.cached if told else None),
-        "tokens_output": _number(usage.output if told else None),
-        "tokens_reasoning": _number(usage.reasoning if told else None),
+        **_tokens(usage, told),
         "cost_usd": _number(node.cost),
         "seconds_llm": node.seconds_llm,
         "seconds_exec": node.seconds_exec,

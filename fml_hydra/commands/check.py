@@ -1,9 +1,11 @@
 """Measuring a task against what it declares: baseline over seeds, references, every idea alone.
 
-The part behind `python -m fml_hydra tasks check`.
+The part behind `python -m fml_hydra tasks check`. The baseline's spread over the seeds is the noise
+of the task; it is kept below the root, and shown beside the improvements of later runs.
 """
 
 import csv
+import math
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -11,15 +13,25 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Literal
 
+from fml_hydra.baseline import write_noise
 from fml_hydra.config import Experiment
 from fml_hydra.edits import apply_edit
 from fml_hydra.errors import EditError
 from fml_hydra.evaluation import Evaluator, Outcome
 from fml_hydra.ideas import Idea, load_ideas
+from fml_hydra.task import TaskSpec
 from fml_hydra.terms import Measured, Reported, Split
+from fml_hydra.trees import remove_tree
 
 TOLERANCE = 3.0
 """Standard deviations a measured value may be off the declared one."""
+FOREIGN_SEEDS = 5
+"""Seeds over which the noise of a repository that measures itself is taken: it may be slow."""
+PATIENCE = 120.0
+"""Seconds of a val evaluation above which one seed is enough, unless more are asked for."""
+NO_SEED = "nothing in its commands takes a seed: the noise cannot be measured"
+EXACT = 0.001
+"""Share of a declared value that is no deviation where the noise is not known, or is none."""
 SPLITS: tuple[Split, ...] = ("val", "test")
 Kind = Literal["baseline", "reference", "idea"]
 
@@ -45,7 +57,7 @@ class Measurement:
     verdict: str = "ok"
     """`ok`, or what does not agree."""
     feedback: str = ""
-    """What was said about the first evaluation that is not ok."""
+    """What was said about the first evaluation that is not ok, or about the seeds."""
     outputs: str = ""
     """Hash of its outputs on val at the first seed."""
 
@@ -60,12 +72,18 @@ class Measurement:
         return stdev(values) if len(values) > 1 else None
 
 
-def measure_task(experiment: Experiment, seeds: int, ideas: bool) -> Iterator[Measurement]:
-    """The baseline over `seeds` seeds, then references and, if asked for, ideas with one."""
+def measure_task(
+    experiment: Experiment, seeds: int, ideas: bool, patient: bool = False
+) -> Iterator[Measurement]:
+    """The baseline over `seeds` seeds, then references and, if asked for, ideas with one.
+
+    Fewer seeds where nothing takes one or, unless `patient`, where it is slow; the baseline's
+    feedback says so.
+    """
     task = experiment.task
     with tempfile.TemporaryDirectory() as scratch:
         bench = Bench(experiment, Path(scratch))
-        base = bench.measure(Measurement("baseline", "baseline"), {}, seeds, SPLITS)
+        base = bench.baseline(seeds, patient)
         yield bench.judged(base, task.reported.baseline if task.reported else None)
         for folder in sorted(p for p in (task.dir / "reference").glob("*") if p.is_dir()):
             files = {n: (folder / n).read_text() for n in task.targets if (folder / n).exists()}
@@ -81,27 +99,82 @@ class Bench:
 
     def __init__(self, experiment: Experiment, scratch: Path) -> None:
         self._task = experiment.task
+        self._root = experiment.root
         parts = (experiment.task, experiment.sandbox, experiment.cache_dir)
         self._evaluator = Evaluator.open(*parts, scratch / "slots")
 
+    def baseline(self, seeds: int, patient: bool) -> Measurement:
+        """The baseline, and its noise if it was measured over several seeds, which is kept."""
+        what = Measurement("baseline", "baseline")
+        foreign = self._task.isolation == "shared"
+        if foreign and seeds > 1 and not has_seed(self._task):
+            base = self.measure(what, {}, 1, SPLITS)
+            return base if base.feedback else replace(base, feedback=NO_SEED)
+        most = min(seeds, FOREIGN_SEEDS) if foreign and not patient else seeds
+        base = self.measure(what, {}, most, SPLITS, math.inf if patient else PATIENCE)
+        told = self._noise_told(base, seeds) if base.status == "ok" and seeds > 1 else ""
+        return replace(base, feedback="; ".join(filter(None, (base.feedback, told))))
+
+    def _noise_told(self, base: Measurement, seeds: int) -> str:
+        """Keep the noise; returns what is to be said of it."""
+        count = len(base.values["val"])
+        if count == 1:
+            slow = f"one seed, since it takes {base.seconds:.0f} s; --seeds={seeds} takes more"
+            return slow if base.seconds > PATIENCE else ""
+        sd = {split: stdev(base.values[split]) for split in SPLITS}
+        if not any(sd.values()):
+            return f"{count} seeds give the same value: the noise is not known"
+        path = write_noise(self._evaluator, self._root, sd, count)
+        return f"noise over {count} seeds, kept in {path}"
+
     def measure(
-        self, what: Measurement, files: Mapping[str, str], seeds: int, splits: tuple[Split, ...]
+        self,
+        what: Measurement,
+        files: Mapping[str, str],
+        seeds: int,
+        splits: tuple[Split, ...],
+        patience: float = math.inf,
     ) -> Measurement:
-        """Fill in what `files` reach; stops at the first evaluation that is not ok."""
+        """Fill in what `files` reach; stops at the first evaluation that is not ok.
+
+        A repository that measures itself may refuse a result of its own baseline at another seed:
+        that is said, and the seed left out.
+        """
         values: dict[str, list[float]] = {split: [] for split in splits}
-        first, seconds = "", []
+        first, seconds, refused = "", [], []
         for shift in range(seeds):
-            for split in splits:
-                outcome = self._evaluator.evaluate(files, split, shift)
-                if outcome.status != "ok":
-                    return self._failed(what, outcome, values)
+            outcomes = self._evaluated(files, shift, splits)
+            last = outcomes[-1]
+            if last.status != "ok" and not (shift and self._task.isolation == "shared"):
+                return self._failed(what, last, values)
+            if last.status != "ok":
+                refused.append(f"left out: seed {self._task.seeds.val + shift}, {last.status}")
+                continue
+            for split, outcome in zip(splits, outcomes, strict=True):
                 values[split].append(outcome.metrics[self._task.metric.name])
                 if what.kind == "baseline":
                     self._evaluator.baseline.setdefault(split, outcome.metrics)
-                if split == "val":
-                    first = first or outcome.outputs
-                    seconds.append(outcome.seconds)
-        return replace(what, values=values, seconds=mean(seconds), outputs=first)
+            first = first or outcomes[0].outputs
+            seconds.append(outcomes[0].seconds)
+            if mean(seconds) > patience:
+                break
+        told = "; ".join(refused)
+        return replace(what, values=values, seconds=mean(seconds), outputs=first, feedback=told)
+
+    def _evaluated(
+        self, files: Mapping[str, str], shift: int, splits: tuple[Split, ...]
+    ) -> list[Outcome]:
+        """One outcome per split up to one that is not ok; the test goes on from what val left."""
+        kept: Path | None = None
+        outcomes: list[Outcome] = []
+        for split in splits:
+            outcomes.append(self._evaluator.evaluate(files, split, shift, kept))
+            kept = kept or outcomes[-1].kept
+            if outcomes[-1].status != "ok":
+                break
+        if kept:
+            remove_tree(kept)
+        return outcomes
 
     def judged(self, found: Measurement, declared: Measured | None) -> Measurement:
         """Hold the measured values against the declared ones."""
@@ -142,12 +215,14 @@ class Bench:
         return ""
 
     def _off(self, found: Measurement, declared: Measured, split: Split) -> str:
+        """How far a value is off, if too far; without a declared noise, that of its own seed."""
         sd = getattr(declared, f"{split}_sd") or self._noise(split)
-        middle = found.middle(split)
-        if sd is None or middle is None:
+        middle = found.middle(split) if sd else found.values[split][0]
+        sd = sd or found.spread(split)
+        off = abs((middle or 0.0) - getattr(declared, split))
+        if off <= (TOLERANCE * sd if sd else EXACT * abs(getattr(declared, split))):
             return ""
-        off = abs(middle - getattr(declared, split))
-        return f"{split} is off by {off:.4g}, {off / sd:.1f} sd" if off > TOLERANCE * sd else ""
+        return f"{split} is off by {off:.4g}, " + (f"{off / sd:.1f} sd" if sd else "noise unknown")
 
     def _noise(self, split: Split) -> float | None:
         reported: Reported | None = self._task.reported
@@ -159,6 +234,11 @@ class Bench:
         seconds = outcome.seconds
         status, feedback = outcome.status, outcome.feedback
         return replace(what, status=status, feedback=feedback, values=values, seconds=seconds)
+
+
+def has_seed(task: TaskSpec) -> bool:
+    """Whether an evaluation can be run with another seed."""
+    return bool(task.reseed) or any("{seed}" in command.run for command in task.commands)
 
 
 def write_csv(path: Path, rows: list[Measurement]) -> None:

@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path, PurePosixPath
 
 from fml_hydra.errors import InfraError
-from fml_hydra.workspace import remove_tree
+from fml_hydra.trees import remove_tree
 
 TARGET_BYTES = 2 << 20
 """Largest target file that is taken."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from fml_hydra.errors import InfraError
-from fml_hydra.usage import Spend, Usage
+from fml_hydra.usage import Purpose, Spend, Usage
 
 __all__ = [
     "LLM",
@@ -20,12 +20,14 @@ __all__ = [
     "Reply",
     "Request",
     "Role",
+    "Schema",
     "Usage",
 ]
 
 Role = Literal["system", "user", "assistant"]
-Purpose = Literal["idea", "edit", "repair", "analysis", "summary"]
 Finish = Literal["stop", "length", "refused"]
+Schema = Mapping[str, Any]
+"""A JSON schema."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ class Request:
     """What the answer is for; spend is reported by purpose."""
     seed: int
     """Sampling seed; equal requests to a deterministic model give equal replies."""
-    schema: Mapping[str, Any] | None = None
+    schema: Schema | None = None
     """JSON schema of the reply (an object); None for free text. A model that knows no schemas is
     asked without, so the reply has to be read with care all the same."""
 
@@ -66,11 +68,13 @@ class Reply:
     finish: Finish = "stop"
     """Why the model stopped; `length` means the answer is cut off."""
     seconds: float = 0.0
-    """Wall time of the call, failed attempts and waiting included."""
+    """Wall time of the call, failed attempts included, `waited` not."""
     model: str = ""
     """The version that answered, as the provider names it; empty if it does not."""
     notes: tuple[str, ...] = ()
     """What else happened: failed attempts, parameters dropped, parts of the prompt left out."""
+    waited: float = 0.0
+    """Seconds of waiting for a provider that was away, or for a rate limit."""
 
 
 class ProviderError(InfraError):

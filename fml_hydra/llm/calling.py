@@ -6,18 +6,19 @@ for a rate limit): with a reply, or with ProviderError. Not here: a single attem
 
 import logging
 import random
-import re
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Protocol
 
 from fml_hydra.llm.base import ProviderError, Reply
+from fml_hydra.llm.blame import blamed
 from fml_hydra.llm.failures import AWAY, FINAL, LOST, Failure
 from fml_hydra.llm.forms import Line, Sending
 from fml_hydra.llm.limits import Gate
 from fml_hydra.llm.notices import say_once
+from fml_hydra.llm.waits import Waiting
 from fml_hydra.llm.windows import estimate_tokens, fit
 from fml_hydra.llm.wire import Answer
 from fml_hydra.usage import Spend, Usage
@@ -28,21 +29,6 @@ LONGEST_WAIT = 60.0
 """Seconds between attempts: doubled each time, up to this, and then spread by chance."""
 SHRINK = 0.8
 """How much shorter a prompt is made when the provider says that it is too long."""
-BLAMED: dict[str, str] = {
-    "temperature": r"temperature",
-    "thinking": r"reasoning|thinking|effort",
-    "seed": r"seed",
-    "stop_sequences": r"stop|stop_?sequences",
-    "max_tokens": r"max_(completion_|output_)?tokens|max_?output_?tokens",
-    "schema": r"response_?format|json_?schema|response_?(json_)?schema|output_(config|format)"
-    r"|structured outputs?|native structured output|text\.format",
-}
-"""How providers call a setting that they refuse."""
-_REFUSAL = re.compile(
-    r"support|unknown|unrecogni[sz]ed|not (allowed|permitted|available)|unexpected|deprecated"
-    r"|invalid|extra inputs|cannot|may only|must be",
-    re.IGNORECASE,
-)
 
 
 class Patience(Protocol):
@@ -98,6 +84,8 @@ class Call:
     """US dollars of a usage by a version."""
     send: Callable[[Line, Sending, float], Answer]
     """A single attempt."""
+    waiting: Waiting
+    """For the service, or for its rate limits."""
     notes: list[str] = field(default_factory=list)
     """What happened."""
     usage: Usage = Usage()
@@ -108,10 +96,18 @@ class Call:
     """Attempts that were not the prompt's or a parameter's fault."""
     away_since: float | None = None
     """When the service first was away."""
+    away: bool = False
+    """Whether it was at the last attempt."""
 
     def run(self) -> Reply:
         """The reply; raises ProviderError."""
         began = time.monotonic()
+        try:
+            return self._answered(began)
+        finally:
+            self.waiting.over()
+
+    def _answered(self, began: float) -> Reply:
         while True:
             try:
                 answer = self._attempt()
@@ -128,10 +124,15 @@ class Call:
         settings = {k: v for k, v in self.sending.settings.items() if k not in refused}
         schema = None if "schema" in refused else self.sending.schema
         self.sending = replace(self.sending, settings=settings, schema=schema)
-        booking = self.gate.enter(self._size())
+        booking = self.gate.enter(self._size(), self._held_back)
+        if not self.away:
+            self.waiting.over()
         answer = self.send(self.line, self.sending, self.patience.deadline)
         booking.tokens = answer.usage.total if answer.usage else booking.tokens
         return answer
+
+    def _held_back(self, seconds: float) -> None:
+        self.waiting.sleep(seconds, "rate limit")
 
     def _size(self) -> int:
         return estimate_tokens(self.sending.messages)
@@ -186,7 +187,8 @@ class Call:
         now = time.monotonic()
         self.tries += 1
         self.lost = self.lost + 1 if failure.name in LOST else 0
-        if failure.name in AWAY and self.away_since is None:
+        self.away = failure.name in AWAY
+        if self.away and self.away_since is None:
             self.away_since = now
         seconds = min(LONGEST_WAIT, FIRST_WAIT * 2 ** min(self.tries - 1, 10))
         seconds *= random.uniform(0.8, 1.2)
@@ -202,7 +204,11 @@ class Call:
         if away + seconds > self.patience.max_wait:
             hint = f"after {away:.0f} s; llm.max_wait={self.patience.max_wait:g}"
             raise self._given_up(failure, hint, began)
-        time.sleep(seconds)
+        if self.away:
+            self.waiting.sleep(seconds, str(failure), self.patience.max_wait)
+        else:
+            self.waiting.over()
+            time.sleep(seconds)
 
     def _hint(self, failure: Failure) -> str:
         service = self.line.base_url
@@ -215,8 +221,13 @@ class Call:
 
     def _given_up(self, failure: Failure, hint: str, began: float) -> ProviderError:
         cost = self.price(self.usage, self.line.model) if self.usage.total else 0.0
-        spend = Spend(self.usage, cost, time.monotonic() - began)
+        spend = Spend(self.usage, cost, self._worked(began))
         return ProviderError(f"{self.title}: {str(failure).rstrip(': ')} ({hint})", spend)
+
+    def _worked(self, began: float) -> float:
+        """Seconds since then, without those of waiting."""
+        self.waiting.over()
+        return time.monotonic() - began - self.waiting.seconds
 
     def _empty(self, began: float) -> Reply:
         nothing = Answer("", "refused", Usage(), "", ())
@@ -236,27 +247,13 @@ class Call:
             say_once(f"{self.title}: does not tell tokens; they are estimated, the cost is unknown")
         usage = self.usage + told
         cost = self.price(usage, answer.model) if answer.usage is not None else None
-        seconds = time.monotonic() - began
         return Reply(
-            answer.text, usage, cost, answer.finish, seconds, answer.model, tuple(self.notes)
+            answer.text,
+            usage,
+            cost,
+            answer.finish,
+            self._worked(began),
+            answer.model,
+            tuple(self.notes),
+            self.waiting.seconds,
         )
-
-
-def blamed(failure: Failure, asked: list[str]) -> str:
-    """Which of the settings `asked` a provider refuses, or nothing."""
-    for name in asked:
-        pattern = BLAMED.get(name)
-        if pattern and re.fullmatch(pattern, failure.parameter.split(".")[0], re.IGNORECASE):
-            return name
-    told = str(failure)
-    if not _REFUSAL.search(told):
-        return ""
-    for name in asked:
-        if name in BLAMED and re.search(rf"\b({BLAMED[name]})\b", told, re.IGNORECASE):
-            return name
-    return ""
-
-
-def settings_of(**given: Any) -> dict[str, Any]:
-    """The settings that are given."""
-    return {name: value for name, value in given.items() if value is not None and value != []}

@@ -48,6 +48,11 @@ class Sending:
     """Whether the provider is told which part of the prompt to cache."""
 
 
+def settings_of(**given: Any) -> dict[str, Any]:
+    """The settings that are given."""
+    return {name: value for name, value in given.items() if value is not None and value != []}
+
+
 def settings(line: Line, sending: Sending, deadline: float) -> "ModelSettings":
     """Ours and those that make an attempt one attempt."""
     all_of_them: Any = {**sending.settings, "max_retries": 0, "timeout": deadline}

@@ -9,7 +9,6 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 
 MINUTE = 60.0
 
@@ -32,15 +31,14 @@ class Gate:
         requests: int | None,
         tokens: int | None,
         clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._requests, self._tokens = requests, tokens
-        self._clock, self._sleep = clock, sleep
+        self._clock = clock
         self._lock = threading.Lock()
         self._recent: deque[Booking] = deque()
         self._shut_until = 0.0
 
-    def enter(self, tokens: int) -> Booking:
+    def enter(self, tokens: int, sleep: Callable[[float], None] = time.sleep) -> Booking:
         """Wait until a call of `tokens` may be sent; one above the limit goes alone."""
         while True:
             with self._lock:
@@ -50,7 +48,7 @@ class Gate:
                     booking = Booking(now, tokens)
                     self._recent.append(booking)
                     return booking
-            self._sleep(wait)
+            sleep(wait)
 
     def shut(self, seconds: float) -> None:
         """Let nobody through for a while: the service asked for it."""
@@ -70,7 +68,9 @@ class Gate:
         return self._recent[0].at + MINUTE - now if full else 0.0
 
 
-@cache
+_gates: dict[tuple[str, int | None, int | None], Gate] = {}
+
+
 def gate(service: str, requests: int | None, tokens: int | None) -> Gate:
     """The one gate of a service (address, model and key together) in this process."""
-    return Gate(requests, tokens)
+    return _gates.setdefault((service, requests, tokens), Gate(requests, tokens))

@@ -9,7 +9,6 @@ import importlib.util
 import os
 import re
 from collections.abc import Mapping
-from functools import cache
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, PositiveFloat, PositiveInt
@@ -19,11 +18,12 @@ from fml_hydra.errors import ConfigError
 from fml_hydra.hashing import text_hash
 from fml_hydra.knobs import STRICT
 from fml_hydra.llm.base import Message, Reply, Request
-from fml_hydra.llm.calling import Call, Known, settings_of
-from fml_hydra.llm.forms import Api, Line, Sending
+from fml_hydra.llm.calling import Call, Known
+from fml_hydra.llm.forms import Api, Line, Sending, settings_of
 from fml_hydra.llm.limits import gate
 from fml_hydra.llm.notices import say_once
 from fml_hydra.llm.prices import Price, Source
+from fml_hydra.llm.waits import Waiting
 from fml_hydra.llm.windows import Fitted, estimate_tokens, fit
 from fml_hydra.llm.wire import PACKAGES, attempt, load
 from fml_hydra.usage import Spend, Usage
@@ -112,6 +112,7 @@ class ProviderLLM:
             ),
             price=self._price,
             send=attempt,
+            waiting=Waiting(self.name),
             notes=[f"left out: {what}" for what in fitted.left_out],
         )
         return call.run()
@@ -151,9 +152,12 @@ class ProviderLLM:
         return dollars
 
 
-@cache
+_models: dict[tuple[str, str, str], Known] = {}
+
+
 def _known(api: str, base_url: str, model: str) -> Known:
-    return Known()
+    """What this process knows of a model; `setdefault` gives all threads the same."""
+    return _models.setdefault((api, base_url, model), Known())
 
 
 def _importable(module: str) -> bool:

@@ -19,7 +19,7 @@ from fml_hydra.hashing import text_hash
 from fml_hydra.journal import Folded, Node
 from fml_hydra.metric import Metric
 from fml_hydra.summary import Summary, best_so_far, metric_of
-from fml_hydra.usage import Spend
+from fml_hydra.usage import Spend, Usage
 
 PARAM_CHARS, TAG_CHARS, NAME_CHARS = 6000, 8000, 250
 """MLflow's limits; longer text is an artifact."""
@@ -57,8 +57,12 @@ def finite(numbers: Mapping[str, float | None]) -> dict[str, float]:
 
 
 def params(config: Path) -> dict[str, str]:
-    """The flat configuration of a run: `agent.policy.num_drafts` and so on."""
+    """The flat configuration of a run: `agent.policy.num_drafts` and so on.
+
+    Without `agent.prompts`: they are `prompt` once more, long texts that crowd the UI's menus.
+    """
     flat = dict(_flat(OmegaConf.to_container(OmegaConf.load(config))))
+    flat = {key: value for key, value in flat.items() if not key.startswith("agent.prompts.")}
     names = safe_names(flat)
     return {names[key]: cut(str(value), PARAM_CHARS) for key, value in flat.items()}
 
@@ -158,6 +162,7 @@ def step_numbers(node: Node) -> dict[str, float]:
         "tokens": node.usage.total,
         "tokens_input": node.usage.input,
         "tokens_output": node.usage.output,
+        **by_purpose(node.usage),
         "cost_usd": node.cost,
         "seconds_llm": node.seconds_llm,
         "seconds_exec": node.seconds_exec,
@@ -165,6 +170,11 @@ def step_numbers(node: Node) -> dict[str, float]:
     task = {(f"task.{name}" if name in own else name): v for name, v in node.metrics.items()}
     names = safe_names(task)
     return finite({names[name]: value for name, value in task.items()} | own)
+
+
+def by_purpose(usage: Usage) -> dict[str, float]:
+    """`tokens.idea`, `tokens.edit`, ...: tokens in and out by what they were for."""
+    return {f"tokens.{purpose}": count for purpose, count in usage.purposes.items()}
 
 
 def points(state: Folded) -> list[dict[str, float]]:
@@ -182,6 +192,7 @@ def points(state: Folded) -> list[dict[str, float]]:
             "val": metric.value(node.utility) if node.ok and node.utility is not None else None,
             "best_val": best,
             "tokens": spent.usage.total,
+            **by_purpose(spent.usage),
             "cost_usd": spent.cost,
             "seconds_llm": spent.seconds,
             "seconds_exec": seconds_exec,

@@ -48,7 +48,7 @@ def trace(state: Folded, step: int, calls: Sequence[Record]) -> Trace:
     """The trace of a step's `calls`, of which there is at least one."""
     number = text_hash(f"{state.header['instance']}:{step}")[:32]
     starts = _starts(state, step, calls)
-    ends = [start + call["seconds"] for start, call in zip(starts, calls, strict=True)]
+    ends = [start + _took(call) for start, call in zip(starts, calls, strict=True)]
     node = state.nodes.get(step)
     end = max([*ends, node.started + node.seconds_llm + node.seconds_exec if node else 0.0])
     root = _span(number, "root", _title(state, step), min(starts), end, _root(state, step))
@@ -98,6 +98,7 @@ def _call(state: Folded, call: Record, priced: bool) -> Json:
         "fml.purpose": call["purpose"],
         "fml.seed": call["seed"],
         "fml.seconds": call["seconds"],
+        "fml.seconds_waited": call.get("waited", 0.0),
         "fml.cost_usd": call["cost"],
         "fml.reasoning_tokens": call["usage"]["reasoning"],
         "fml.notes": list(call.get("notes", ())),
@@ -117,6 +118,11 @@ def _tokens(usage: Mapping[str, int]) -> dict[str, int]:
     return {name: count for name, count in tokens.items() if count or not name.startswith("cache")}
 
 
+def _took(call: Record) -> float:
+    """Seconds from its first attempt to its answer, waiting for the provider included."""
+    return float(call["seconds"]) + float(call.get("waited", 0.0))
+
+
 def _starts(state: Folded, step: int, calls: Iterable[Record]) -> list[float]:
     """When each call began; where that was not recorded, one after the other."""
     node = state.nodes.get(step)
@@ -124,7 +130,7 @@ def _starts(state: Folded, step: int, calls: Iterable[Record]) -> list[float]:
     starts = []
     for call in calls:
         starts.append(float(call.get("started", clock)))
-        clock = starts[-1] + call["seconds"]
+        clock = starts[-1] + _took(call)
     return starts
 
 

@@ -60,7 +60,7 @@ class Scribe:
         self.asked.append((template, context))
         return [template]
 
-    def ask(self, purpose, messages):
+    def ask(self, purpose, messages, schema=None):
         return self.answer(messages[-1])
 
     def files(self, node=None):

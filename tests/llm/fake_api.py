@@ -89,9 +89,9 @@ def _responses(text: str, finish: str, usage: bool, asked: dict[str, Any]) -> di
     answer: dict[str, Any] = {"id": "r", "object": "response", "created_at": 1, "error": None}
     answer |= {"model": asked["model"], "output": [message | {"content": [part]}], "tools": []}
     answer |= {"parallel_tool_calls": True, "tool_choice": "auto", "metadata": {}}
-    cut = finish == "length"
-    answer["status"] = "incomplete" if cut else "completed"
-    answer["incomplete_details"] = {"reason": "max_output_tokens"} if cut else None
+    reason = {"length": "max_output_tokens", "content_filter": "content_filter"}.get(finish)
+    answer["status"] = "incomplete" if reason else "completed"
+    answer["incomplete_details"] = {"reason": reason} if reason else None
     return answer | ({"usage": told} if usage else {})
 
 

@@ -1,9 +1,12 @@
 """Price rows by date, the package's table, and what is let through in a minute."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime
 
 import pytest
 
+from fml_hydra.llm import limits
 from fml_hydra.llm.limits import Gate
 from fml_hydra.llm.prices import Price, Source, in_force
 from fml_hydra.usage import Usage
@@ -79,10 +82,10 @@ class Clock:
 
 def test_no_minute_has_more_requests_than_allowed() -> None:
     clock = Clock()
-    gate = Gate(3, None, clock, clock.sleep)
+    gate = Gate(3, None, clock)
     times = []
     for _ in range(10):
-        gate.enter(5)
+        gate.enter(5, clock.sleep)
         times.append(clock.now)
         clock.now += 1
     assert all(later - earlier >= 60 for earlier, later in zip(times, times[3:], strict=False))
@@ -91,31 +94,46 @@ def test_no_minute_has_more_requests_than_allowed() -> None:
 
 def test_no_minute_has_more_tokens_than_allowed_and_a_large_call_goes_alone() -> None:
     clock = Clock()
-    gate = Gate(None, 100, clock, clock.sleep)
-    first = gate.enter(60)
-    gate.enter(40)
+    gate = Gate(None, 100, clock)
+    first = gate.enter(60, clock.sleep)
+    gate.enter(40, clock.sleep)
     assert clock.slept == []
-    gate.enter(1)
+    gate.enter(1, clock.sleep)
     assert clock.slept == [60]
     first.tokens = 0
     clock.now += 1000
-    gate.enter(500)
-    gate.enter(1)
+    gate.enter(500, clock.sleep)
+    gate.enter(1, clock.sleep)
     assert clock.slept == [60, 60]
 
 
 def test_what_was_really_used_is_what_counts() -> None:
     clock = Clock()
-    gate = Gate(None, 100, clock, clock.sleep)
-    gate.enter(90).tokens = 10
-    gate.enter(90)
+    gate = Gate(None, 100, clock)
+    gate.enter(90, clock.sleep).tokens = 10
+    gate.enter(90, clock.sleep)
     assert clock.slept == []
 
 
 def test_nobody_goes_through_a_gate_that_is_shut() -> None:
     clock = Clock()
-    gate = Gate(None, None, clock, clock.sleep)
+    gate = Gate(None, None, clock)
     gate.shut(7)
     gate.shut(3)
-    gate.enter(1)
+    gate.enter(1, clock.sleep)
     assert clock.slept == [7]
+
+
+def test_threads_that_come_at_once_get_one_gate(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also while the first is being made."""
+    met = threading.Barrier(4, timeout=20)
+    made = limits.Gate
+
+    def slowly(*args: object) -> Gate:
+        met.wait()
+        return made(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(limits, "Gate", slowly)
+    with ThreadPoolExecutor(4) as pool:
+        gates = list(pool.map(lambda _: limits.gate("a service of its own", 1, None), range(4)))
+    assert len(set(map(id, gates))) == 1

@@ -19,7 +19,7 @@ from fake_api import (
 from provider_bench import KEY, Ask, request
 
 from fml_hydra.errors import InfraError
-from fml_hydra.llm import calling
+from fml_hydra.llm import calling, waits
 from fml_hydra.llm.base import Message, ProviderError, Usage
 
 USAGE = Usage(input=1000, cached=600, output=200, reasoning=150)
@@ -162,6 +162,7 @@ class Clock:
 def test_an_outage_of_an_hour_is_waited_for(llm: Ask, api: FakeApi, monkeypatch) -> None:
     clock = Clock()
     monkeypatch.setattr(calling, "time", clock)
+    monkeypatch.setattr(waits, "time", clock)
     monkeypatch.setattr(calling, "FIRST_WAIT", 1.0)
 
     def until_an_hour_has_passed(handler: Handler) -> None:
@@ -169,7 +170,12 @@ def test_an_outage_of_an_hour_is_waited_for(llm: Ask, api: FakeApi, monkeypatch)
         error(503)(handler) if clock.now < 3600 else well(handler)
 
     api.script = [until_an_hour_has_passed]
-    assert llm().complete(request()).text == "hello"
+    heard: list[waits.Wait | None] = []
+    with waits.heard_by(heard.append):
+        reply = llm().complete(request())
+    assert reply.text == "hello"
+    assert heard == [waits.Wait("gpt-5", "overloaded: 503 no", 7200.0), None]
+    assert (reply.seconds, reply.waited) == (0.0, clock.now), "attempts take no time on this clock"
     assert 3600 <= clock.now < 3600 + 72
     doubled = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0]
     expected = [*doubled, *[60.0] * (len(clock.waits) - len(doubled))]
@@ -179,6 +185,7 @@ def test_an_outage_of_an_hour_is_waited_for(llm: Ask, api: FakeApi, monkeypatch)
 def test_one_that_lasts_longer_ends_the_call(llm: Ask, api: FakeApi, monkeypatch) -> None:
     clock = Clock()
     monkeypatch.setattr(calling, "time", clock)
+    monkeypatch.setattr(waits, "time", clock)
     api.script = [error(503)] * 999
     with pytest.raises(
         ProviderError, match=r"overloaded: 503 no \(after \d+ s; llm.max_wait=500\)"
@@ -266,8 +273,9 @@ def test_threads_share_a_limit(llm: Ask, api: FakeApi, monkeypatch) -> None:
     models = [llm("gpt-5", "llm.requests_per_minute=2") for _ in range(2)]
     began = time.monotonic()
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda i: models[i % 2].complete(request()), range(6)))
+        replies = list(pool.map(lambda i: models[i % 2].complete(request()), range(6)))
     assert time.monotonic() - began >= 1.0, "two in each of three periods"
+    assert sum(reply.waited > 0 for reply in replies) >= 4
 
 
 def test_a_flood_of_calls_at_once(llm: Ask, api: FakeApi) -> None:

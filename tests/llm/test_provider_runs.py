@@ -11,6 +11,7 @@ from provider_bench import KEY
 from fml_hydra.calls import CallLog
 from fml_hydra.errors import InfraError
 from fml_hydra.jsonl import read_records
+from fml_hydra.llm import waits
 from fml_hydra.llm.base import Reply, Request
 from fml_hydra.summary import summarize
 from fml_hydra.usage import Usage
@@ -61,9 +62,22 @@ def test_dollars_of_an_unknown_model_are_refused_before_the_first_call(
     assert api.seen == []
 
 
-def test_an_outage_burns_no_step(cell, model, api: FakeApi) -> None:
+def test_an_outage_burns_no_step_and_pauses_the_run(
+    cell, model, api: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waits, "NOTED", 0.0)
     api.script = [error(503)] * 6
-    state = cell("budget.steps=2", "budget.repairs=0", "agent=aide", *model).run()
+    made = cell("budget.steps=2", "budget.repairs=0", "agent=aide", *model)
+    state = made.run()
+    events, _ = read_records(made.folder / "journal.jsonl")
+    at = next(i for i, event in enumerate(events) if event["e"] == "pause")
+    paused, again = events[at : at + 2]
+    assert (paused["reason"], again["e"]) == ("waiting", "open")
+    assert paused["detail"] == "waiting for gpt-5, at most 2h00m (overloaded: 503 no)"
+    first = read_records(made.folder / "calls.jsonl")[0][0]
+    assert again["t"] - paused["t"] >= first["waited"] - 0.002 > 0.3
+    wall = events[-1]["t"] - events[0]["t"]
+    assert state.seconds == pytest.approx(wall - (again["t"] - paused["t"]), abs=0.01)
     assert [n.status for n in state.history()] == ["edit_failed", "edit_failed"]
     assert state.closed["reason"] == "steps"
 

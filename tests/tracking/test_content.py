@@ -12,6 +12,7 @@ from fml_hydra.metric import Metric
 from fml_hydra.tracking.content import (
     cut,
     finite,
+    params,
     safe_names,
     step_name,
     step_numbers,
@@ -102,3 +103,9 @@ def test_a_steps_description_is_its_plan_and_what_went_wrong():
     assert note(plan="Use Adam.", feedback="acc 0.5") == "Use Adam."
     assert note(utility=None, **crash) == "Use Adam.\n\n~~~~\nTraceback\n~~~~"
     assert note() is None
+
+
+def test_params_have_the_prompts_once(tmp_path):
+    config = tmp_path / "config.yaml"
+    config.write_text("seed: 1\nprompt: {t: long}\nagent: {name: aide, prompts: {t: long}}\n")
+    assert params(config) == {"seed": "1", "prompt.t": "long", "agent.name": "aide"}
