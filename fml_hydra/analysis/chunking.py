@@ -60,12 +60,12 @@ def split(tokens: Sequence[int], length: int = LENGTH) -> list[Chunk]:
 def embed_chunked(
     texts: Sequence[str], encoder: Encoder, store: Store, pooling: Pooling, batch: int
 ) -> Vectors:
-    """Vectors of shape (number of texts, dimensions); 0 for a text without tokens.
+    """Vectors of shape (number of texts, dimensions); 0 for an empty or blank text.
 
     Only chunks that the store does not know are encoded, each once, and kept batch by batch, so
     that an interruption loses one batch.
     """
-    chunks = {text: split(encoder.tokens(text)) for text in dict.fromkeys(texts)}
+    chunks = {t: split(encoder.tokens(t)) if t.strip() else [] for t in dict.fromkeys(texts)}
     needed = list(dict.fromkeys(chunk for own in chunks.values() for chunk in own))
     known = store.get(needed)
     for group in _batches([chunk for chunk in needed if chunk not in known], batch):

@@ -21,7 +21,9 @@ NI = "normalized_improvement"
 Values = NDArray[np.float64]
 
 
-def pairwise(runs: pd.DataFrame, y: str = NI, resamples: int = RESAMPLES) -> pd.DataFrame:
+def pairwise(
+    runs: pd.DataFrame, y: str = NI, resamples: int = RESAMPLES, seed: int = 0
+) -> pd.DataFrame:
     """Every two configurations, paired over task and seed.
 
     Columns: `a`, `b` (agent and LLM), `n` pairs, `tasks` they come from, `difference` (mean of a
@@ -31,7 +33,7 @@ def pairwise(runs: pd.DataFrame, y: str = NI, resamples: int = RESAMPLES) -> pd.
     named = _named(runs, y)
     wide = named.pivot(index=["task", "seed"], columns="configuration", values=y)
     rows = [
-        _pair(a, b, (wide[a] - wide[b]).dropna(), resamples)
+        _pair(a, b, (wide[a] - wide[b]).dropna(), resamples, seed)
         for a, b in combinations(map(str, wide.columns), 2)
     ]
     columns = ["a", "b", "n", "tasks", "difference", "low", "high", "p", "undefined"]
@@ -41,13 +43,13 @@ def pairwise(runs: pd.DataFrame, y: str = NI, resamples: int = RESAMPLES) -> pd.
 
 
 def interquartile_means(
-    runs: pd.DataFrame, y: str = NI, resamples: int = RESAMPLES
+    runs: pd.DataFrame, y: str = NI, resamples: int = RESAMPLES, seed: int = 0
 ) -> pd.DataFrame:
     """Per configuration over tasks x seeds: `n`, `tasks`, `iqm` with `low`, `high`, `mean`."""
     rows = []
     for names, group in tested(runs).dropna(subset=[y]).groupby(CONFIGURATION):
         values, tasks = group[y].to_numpy(float), group["task"].to_numpy()
-        drawn = _resampled(values, tasks, resamples)
+        drawn = _resampled(values, tasks, resamples, seed)
         low, high = interval(stats.trim_mean(drawn, 0.25, axis=1))
         row = dict(zip(CONFIGURATION, names, strict=True))
         row |= {"n": len(values), "tasks": len(set(tasks)), "iqm": iqm(values)}
@@ -55,22 +57,22 @@ def interquartile_means(
     return pd.DataFrame(rows, columns=[*CONFIGURATION, "n", "tasks", "iqm", "low", "high", "mean"])
 
 
-def _pair(a: str, b: str, differences: pd.Series, resamples: int) -> dict[str, Any]:
+def _pair(a: str, b: str, differences: pd.Series, resamples: int, seed: int) -> dict[str, Any]:
     values = differences.to_numpy(float)
     tasks = differences.index.get_level_values("task").to_numpy()
     row: dict[str, Any] = {"a": a, "b": b, "n": len(values), "tasks": len(set(tasks))}
     if not len(values):
         return row | {"difference": NAN, "p": NAN, "undefined": "no task and seed in common"}
-    low, high = interval(_resampled(values, tasks, resamples).mean(axis=1))
+    low, high = interval(_resampled(values, tasks, resamples, seed).mean(axis=1))
     row |= {"difference": float(values.mean()), "low": low, "high": high, "undefined": ""}
     if not values.any():
         return row | {"p": NAN, "undefined": "all differences are 0"}
     return row | {"p": float(stats.wilcoxon(values).pvalue)}
 
 
-def _resampled(values: Values, tasks: NDArray[Any], resamples: int) -> Values:
+def _resampled(values: Values, tasks: NDArray[Any], resamples: int, seed: int) -> Values:
     """Samples (rows) in which each task keeps its number of seeds."""
-    generator = np.random.default_rng(0)
+    generator = np.random.default_rng(seed)
     groups = [values[tasks == task] for task in sorted(set(tasks))]
     return np.hstack([generator.choice(group, size=(resamples, len(group))) for group in groups])
 

@@ -19,6 +19,7 @@ def correlations(
     y: str = "utility",
     by: Sequence[str] = ("task",),
     resamples: int = RESAMPLES,
+    seed: int = 0,
 ) -> pd.DataFrame:
     """Correlation of columns `x` and `y` over all finished runs of each group.
 
@@ -27,21 +28,25 @@ def correlations(
     """
     cells = tested(runs)
     rows = [
-        dict(zip(by, names, strict=True)) | vars(correlate(group[x], group[y], resamples))
+        dict(zip(by, names, strict=True)) | vars(correlate(group[x], group[y], resamples, seed))
         for names, group in cells.groupby(list(by))
     ]
     table = pd.DataFrame(rows, columns=[*by, *(c for c in COLUMNS if c != "p_holm")])
     return table.assign(p_holm=_adjusted(table, by))[[*by, *COLUMNS]]
 
 
-def within_llm(runs: pd.DataFrame, x: str, y: str = "utility") -> pd.DataFrame:
+def within_llm(
+    runs: pd.DataFrame, x: str, y: str = "utility", resamples: int = RESAMPLES, seed: int = 0
+) -> pd.DataFrame:
     """The same with the LLM fixed: what is left is due to agents and chance."""
-    return correlations(runs, x, y, by=("llm", "task"))
+    return correlations(runs, x, y, ("llm", "task"), resamples, seed)
 
 
-def within_agent(runs: pd.DataFrame, x: str, y: str = "utility") -> pd.DataFrame:
+def within_agent(
+    runs: pd.DataFrame, x: str, y: str = "utility", resamples: int = RESAMPLES, seed: int = 0
+) -> pd.DataFrame:
     """The same with the agent fixed: what is left is due to LLMs and chance."""
-    return correlations(runs, x, y, by=("agent", "task"))
+    return correlations(runs, x, y, ("agent", "task"), resamples, seed)
 
 
 def _adjusted(table: pd.DataFrame, by: Sequence[str]) -> pd.Series:

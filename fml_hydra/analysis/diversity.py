@@ -75,6 +75,9 @@ def exploration_diversity(texts: Sequence[str], embedder: Embedder) -> Diversity
 
 
 def spread(vectors: Vectors) -> float:
-    """Mean L2 distance of (n, d) vectors, n > 0, to their centroid (arXiv 2605.17373)."""
-    points = np.asarray(vectors, dtype=np.float64)
-    return float(np.linalg.norm(points - points.mean(axis=0), axis=1).mean())
+    """Mean L2 distance of (n, d) vectors, n > 0, to their centroid (arXiv 2605.17373).
+
+    In the vectors' own precision, as in FML-bench's script: float32 differs in the seventh digit.
+    """
+    centred = vectors - vectors.mean(axis=0)
+    return float(np.mean([np.linalg.norm(vector) for vector in centred]))

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
+from http.client import NOT_FOUND
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlparse
@@ -88,15 +89,37 @@ class Parents:
             return path if path.exists() else None
         from mlflow.exceptions import MlflowException
 
-        run_id = run.info.run_id
+        folder.mkdir(parents=True, exist_ok=True)
+        partial, path = folder / f"{JOURNAL}.part", folder / JOURNAL
         try:
-            if all(info.path != JOURNAL for info in self.client.list_artifacts(run_id)):
+            if not self._fetch(run, partial):
                 return None
-            folder.mkdir(parents=True, exist_ok=True)
-            return Path(self.client.download_artifacts(run_id, JOURNAL, str(folder)))
+            partial.replace(path)  # whole: half a journal would look like a torn one
         except (MlflowException, OSError) as error:
-            log.warning("%s: its journal cannot be fetched (%s)", run_id, error)
+            log.warning("%s: its journal cannot be fetched (%s)", run.info.run_id, error)
             return None
+        return path
+
+    def _fetch(self, run: "Run", path: Path) -> bool:
+        """Download the journal to `path`; False if the run has none."""
+        from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
+        from mlflow.store.artifact.http_artifact_repo import HttpArtifactRepository
+        from requests import HTTPError
+
+        repository = get_artifact_repository(run.info.artifact_uri, self.client.tracking_uri)
+        if isinstance(repository, HttpArtifactRepository):
+            try:  # one request; the public way asks for the run and lists its folder twice before
+                repository._download_file(JOURNAL, str(path))  # type: ignore[no-untyped-call]
+            except HTTPError as error:
+                if error.response is not None and error.response.status_code == NOT_FOUND:
+                    return False
+                raise
+            return True
+        run_id, folder = run.info.run_id, str(path.parent)
+        if all(info.path != JOURNAL for info in self.client.list_artifacts(run_id)):
+            return False
+        Path(self.client.download_artifacts(run_id, JOURNAL, folder)).replace(path)
+        return True
 
     def local_journal(self, run: "Run") -> Path:
         """Where the journal is while this machine works on the run."""

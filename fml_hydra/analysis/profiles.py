@@ -34,7 +34,8 @@ def score_profiles(
     taus = np.linspace(0, 1, points)
     tables = []
     for names, group in cells.groupby(CONFIGURATION):
-        above = [group[y].gt(t).groupby(group["task"]).mean().mean() for t in taus]
+        each = [task.to_numpy(float)[:, None] > taus for _, task in group.groupby("task")[y]]
+        above = np.mean([results.mean(axis=0) for results in each], axis=0)
         tables.append(
             pd.DataFrame({"agent": names[0], "llm": names[1], "tau": taus, "share": above})
         )

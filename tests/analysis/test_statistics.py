@@ -52,8 +52,27 @@ def test_the_interval_covers_as_often_as_it_says():
 
 
 def test_a_straight_line():
-    found = correlate([1, 2, 3, 4], [-2, -4, -6, -8])
+    found = correlate([1, 2, 3, 4, 5], [-2, -4, -6, -8, -10])
     assert (found.r, found.p, found.low, found.high) == pytest.approx((-1, 0, -1, -1))
+    assert found.spearman_p == pytest.approx(2 / 120)  # two of all orders are as extreme
+
+
+def test_few_pairs_claim_little():
+    found = correlate([1, 2, 3], [1, 8, 27])
+    assert (found.spearman, found.spearman_p) == pytest.approx((1, 1 / 3))  # 2 of 6 orders
+    assert math.isnan(found.low)
+    assert math.isnan(found.high)
+
+
+def test_rank_p_over_all_orders_is_scipys():
+    generator = np.random.default_rng(3)
+    x, y = generator.normal(size=(2, 6))
+
+    def strength(order):
+        return stats.spearmanr(x, order).statistic
+
+    exact = stats.permutation_test((y,), strength, permutation_type="pairings", n_resamples=720)
+    assert correlate(x, y).spearman_p == pytest.approx(exact.pvalue)
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,11 @@
 Each step changes a file of 20 kB. All parents share one journal on disk (hard links), so that what
 is measured is asking, reading and folding, not a cold disk.
 
-Run with: pytest tests/bench/test_analysis_bench.py -n 0 --benchmark-enable
+Run with: pytest tests/bench/test_analysis_bench.py -n 0 --benchmark-enable -s
 """
 
 import os
+import shutil
 import signal
 import socket
 import sqlite3
@@ -85,15 +86,30 @@ def both(uri: str | None, root: Path) -> None:
     assert runs["step_success_rate"].eq(0.8).all()
 
 
+TARGET, AGAIN = 20.0, 2.0
+"""Seconds for the first load, and for one that finds everything cached."""
+
+
+def within(seconds: float, benchmark, *where: object) -> None:
+    """Load once and say how long that took: on the clock as well if nobody else is at work."""
+    busy = os.getloadavg()[0]
+    wall, cpu = time.monotonic(), time.process_time()
+    benchmark.pedantic(both, where, rounds=1)
+    wall, cpu = time.monotonic() - wall, time.process_time() - cpu
+    print(f"\n{wall:.1f} s, {cpu:.1f} s CPU, load average {busy:.1f}")  # noqa: T201
+    assert cpu < seconds
+    if busy < 0.5 * (os.cpu_count() or 1):
+        assert wall < seconds
+
+
 def test_local(store, benchmark):
-    """Under 20 seconds; of processor time, since others may be at work on the machine."""
-    began = time.process_time()
-    benchmark.pedantic(both, (None, store), rounds=1)
-    assert time.process_time() - began < 20
+    shutil.rmtree(store / "analysis", ignore_errors=True)
+    within(TARGET, benchmark, None, store)
 
 
 def test_local_again(store, benchmark):
-    benchmark.pedantic(both, (None, store), rounds=3, warmup_rounds=1)
+    both(None, store)
+    within(AGAIN, benchmark, None, store)
 
 
 @pytest.fixture(scope="module")
@@ -135,9 +151,10 @@ def _answering(uri: str, process: "subprocess.Popen[bytes]") -> str:
     raise RuntimeError("the server did not come up")
 
 
-def test_http(store, server, benchmark, tmp_path):
-    benchmark.pedantic(both, (server, tmp_path / "elsewhere"), rounds=1)
+def test_http(server, benchmark, tmp_path):
+    within(TARGET, benchmark, server, tmp_path / "elsewhere")
 
 
-def test_http_again(store, server, benchmark, tmp_path):
-    benchmark.pedantic(both, (server, tmp_path / "elsewhere"), rounds=2, warmup_rounds=1)
+def test_http_again(server, benchmark, tmp_path):
+    both(server, tmp_path / "elsewhere")
+    within(AGAIN, benchmark, server, tmp_path / "elsewhere")

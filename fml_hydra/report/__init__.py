@@ -1,0 +1,1 @@
+"""The report: what the analysis found as one HTML page, with tables and figures as files."""

@@ -1,0 +1,1 @@
+"""What stands in a report, a module per section; each has `section(study) -> Section`."""
