@@ -52,7 +52,7 @@ class Arrivals:
     def result(self, result: Result, task: BenchTask, sweep: str) -> Path:
         """The folder of a run of FML-bench; made if it is not there.
 
-        Raises TaskError when the baseline is not known, or the result is not as FML-bench writes it.
+        Raises TaskError when the baseline is not known, or FML-bench would not write it so.
         """
         instance = instance_of(result)
         if instance in self._there:
