@@ -160,6 +160,11 @@ class History:
             chain.append(node)
         return chain
 
+    def way_to_best(self) -> set[int]:
+        """Ids of the best node and its first parents; empty if none has a metric."""
+        best = self.best()
+        return {n.id for n in (best, *self.ancestors(best))} if best else set()
+
     def debug_depth(self, node: Node) -> int:
         """How many debug steps in a row led to `node`, itself included."""
         depth = 0

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from fml_hydra.journal import REFUSED, Node
+from fml_hydra.journal import REFUSED, History, Node
 from fml_hydra.simulation.picture import layout
 
 ROW, RADIUS = 22.0, 4.0
@@ -59,7 +59,7 @@ def tree(steps: pd.DataFrame, alt: str, hints: bool = False) -> str:
     grid = _grid(nodes)
     width = 20 + max(column for column, _ in grid.places.values()) * grid.dx
     height = 20 + max(depth for _, depth in grid.places.values()) * grid.dy
-    way = way_to_best(nodes)
+    way = History(nodes, None, {}).way_to_best()
     x, y = grid.at(-1)
     return (
         f'<svg class="tree" role="img" aria-label="{alt}" width="{width:.0f}" '
@@ -69,18 +69,6 @@ def tree(steps: pd.DataFrame, alt: str, hints: bool = False) -> str:
         f'<path class="r" d="M{x - 5:.0f} {y - 5:.0f}h10v10h-10z"/>'
         f"{''.join(_mark(grid, node, hints) for node in nodes)}</svg>"
     )
-
-
-def way_to_best(nodes: Sequence[Node]) -> set[int]:
-    """The best step, the earliest of equals, and its first parents."""
-    known = {node.id: node for node in nodes}
-    good = [node for node in nodes if node.ok]
-    node = max(good, key=lambda n: (n.utility or 0.0, -n.id)) if good else None
-    way = set()
-    while node is not None:
-        way.add(node.id)
-        node = known[node.parents[0]] if node.parents else None
-    return way
 
 
 def _grid(nodes: Sequence[Node]) -> Grid:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean, quantiles
 
-from fml_hydra.journal import REFUSED, Node
+from fml_hydra.journal import REFUSED, History, Node
 
 WIDTH, HEIGHT, HEAD = 1000, 300, 44
 """Pixels: the picture's width, height of a row, height of the title."""
@@ -127,7 +127,7 @@ def _tree(nodes: Sequence[Node]) -> str:
         column, depth = places[node_id]
         return left + width * column / wide, top + height * depth / deep
 
-    way = _way_to_best(nodes)
+    way = History(nodes, None, {}).way_to_best()
     edges, dots = [], []
     for node in nodes:
         (x1, y1), (x2, y2) = at(node.parents[0] if node.parents else -1), at(node.id)
@@ -145,18 +145,6 @@ def _tree(nodes: Sequence[Node]) -> str:
         f'<text class="dim" x="{left}" y="{top - 16}">steps of the run with the median score</text>'
     )
     return "".join([what, *edges, *dots, root])
-
-
-def _way_to_best(nodes: Sequence[Node]) -> set[int]:
-    """The best step and its first parents."""
-    known = {node.id: node for node in nodes}
-    good = [node for node in nodes if node.ok]
-    node = max(good, key=lambda n: (n.utility or 0.0, -n.id)) if good else None
-    way = set()
-    while node is not None:
-        way.add(node.id)
-        node = known[node.parents[0]] if node.parents else None
-    return way
 
 
 def _legend() -> str:

@@ -52,7 +52,7 @@ def tree_svg(state: Folded) -> str:
     """Draw the tree; equal histories give equal pictures."""
     history, metric = state.history(), metric_of(state)
     best = history.best()
-    path = {best.id, *(n.id for n in history.ancestors(best))} if best else set()
+    path = history.way_to_best()
     canvas = _canvas(history)
     last = max((n.id for n in history), default=-1)
     width, height = canvas.words + TEXT_WIDTH, canvas.y(last) + ROW

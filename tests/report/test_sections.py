@@ -7,11 +7,12 @@ import pandas as pd
 import pytest
 from studies import run, study_of
 
+from fml_hydra.journal import History
 from fml_hydra.report.build import build, figures_of
 from fml_hydra.report.formats import texts
 from fml_hydra.report.parts import Runs, Table, Tree
 from fml_hydra.report.sections import comparison, effort, known, leaderboard, overview, results
-from fml_hydra.report.trees import nodes_of, tree, way_to_best
+from fml_hydra.report.trees import nodes_of, tree
 
 
 def rows(table: Table) -> list[dict[str, str]]:
@@ -155,7 +156,7 @@ def test_the_way_to_the_best_step_and_a_parent_that_is_not_there():
         }
     )
     nodes = nodes_of(steps)
-    assert way_to_best(nodes) == {0, 1}  # the earliest of equals
+    assert History(nodes, None, {}).way_to_best() == {0, 1}  # the earliest of equals
     assert nodes[2].parents == ()
     assert re.search(r"<title>step 2: draft, ok</title>", tree(steps, "a tree", hints=True))
     assert tree(steps.head(0), "nothing") == ""
