@@ -114,9 +114,9 @@ def _run_hydra(argv: Sequence[str], folder: Path) -> bool:
 
 
 def _say_where(console: Console, config: DictConfig, root: Path, lines: list[str]) -> None:
-    from hydra.utils import instantiate
+    from fml_hydra.construct import construct
 
-    tracking = instantiate(config.tracking)
+    tracking = construct(config.tracking)
     lines.append(f"Runs:    {root.absolute()}/runs")
     if tracking.on:
         again = "" if str(root) == "mlruns" else f" root={root}"

@@ -1,21 +1,17 @@
-"""The root of the configuration, and the one place where a bad one is turned into a clear line."""
+"""The root of the configuration: what one run is made of, and what determines it."""
 
-import difflib
-import textwrap
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from hydra.errors import InstantiationException
-from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
-from pydantic import AfterValidator, PositiveInt, ValidationError
+from pydantic import AfterValidator, PositiveInt
 from pydantic.dataclasses import dataclass
 
 from fml_hydra.agents.base import Agent
 from fml_hydra.checkout import StandIns
+from fml_hydra.construct import construct
 from fml_hydra.errors import ConfigError, NotPrepared, TaskError
 from fml_hydra.hashing import value_hash
 from fml_hydra.knobs import STRICT
@@ -23,7 +19,6 @@ from fml_hydra.llm.base import LLM
 from fml_hydra.parts import Roads
 from fml_hydra.preparation import Means, unprepared
 from fml_hydra.prompts import Prompts
-from fml_hydra.resources import config_file
 from fml_hydra.sandbox import SandboxPolicy
 from fml_hydra.session import Budget
 from fml_hydra.task import TaskSpec
@@ -123,10 +118,8 @@ def load_experiment(
     is let pass.
     """
     try:
-        return _placed(instantiate(cfg, _convert_="all"), prepared)
-    except InstantiationException as error:
-        raise ConfigError(_explained(error, cfg, choices or {})) from error
-    except (OmegaConfBaseException, TaskError) as error:
+        return _placed(construct(cfg, choices), prepared)
+    except TaskError as error:
         raise ConfigError(str(error).splitlines()[0]) from error
 
 
@@ -146,36 +139,3 @@ def _placed(experiment: Any, prepared: bool) -> Experiment:
     else:
         check_task(task)
     return replace(experiment, task=task)
-
-
-def _explained(error: InstantiationException, cfg: DictConfig, choices: Mapping[str, str]) -> str:
-    text = str(error)
-    key = text.rpartition("full_key: ")[2].strip() if "full_key: " in text else ""
-    key = key.replace("agent.prompts", "prompt", 1)  # where `prompts: ${prompt}` has it from
-    cause = error.__cause__
-    if isinstance(cause, ValidationError):
-        return "; ".join(_one(dict(e), key, cfg, choices) for e in cause.errors())
-    first = (str(cause) if cause else text).splitlines()[0]
-    return f"{key or 'configuration'} ({config_file(key, choices)}): {first}"
-
-
-def _one(problem: dict[str, Any], key: str, cfg: DictConfig, choices: Mapping[str, str]) -> str:
-    where = ".".join(str(x) for x in (key, *problem["loc"]) if x != "")
-    kind, name = problem["type"], str(problem["loc"][-1]) if problem["loc"] else ""
-    if kind == "unexpected_keyword_argument":
-        target = OmegaConf.select(cfg, f"{key}._target_" if key else "_target_", default="")
-        known = _fields(str(target))
-        guess = difflib.get_close_matches(name, known, 1)
-        hint = f"did you mean {guess[0]}? " if guess else ""
-        what = f"unknown key; {hint}allowed: {', '.join(known)}"
-    elif kind in {"missing", "missing_argument"}:
-        what = "is missing; give it a value there or on the command line"
-    else:
-        what = f"{problem['msg']}, got {textwrap.shorten(repr(problem['input']), 80)}"
-    return f"{where} ({config_file(where, choices)}): {what}"
-
-
-def _fields(target: str) -> list[str]:
-    from hydra.utils import get_class
-
-    return sorted(getattr(get_class(target), "__dataclass_fields__", {})) if target else []

@@ -93,6 +93,12 @@ def test_prepare_says_where_the_data_is(own, tmp_path):
         (["tasks", "new", "a b"], "tasks new needs one name"),
         (["ui", "port=x"], "port=x: not a number"),
         (["ui"], "mlflow.db does not exist"),
+        (
+            ["ui", "tracking.uri=3"],
+            "tracking.uri (conf/config.yaml): Input should be a valid string",
+        ),
+        (["sync", "tracking.traces=maybe"], "tracking.traces (conf/config.yaml): Input should be"),
+        (["import", "fml-bench", ".", "tracking.uri=3"], "tracking.uri (conf/config.yaml): Input"),
         (["doctor", "sed=1"], "did you mean seed?"),
     ],
 )

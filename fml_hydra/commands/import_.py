@@ -10,6 +10,7 @@ from rich.console import Console
 
 from fml_hydra.commands.export import FORMAT
 from fml_hydra.commands.report import SHORT
+from fml_hydra.construct import construct
 from fml_hydra.errors import ConfigError, FmlError, InfraError
 from fml_hydra.exchange.arriving import Arrivals, kept_whole
 from fml_hydra.exchange.layout import OWN, found_runs, read_result
@@ -42,7 +43,7 @@ def main(argv: list[str]) -> int:
     if not seed.isdigit():
         raise ConfigError(f"seed={seed}: not a number; it is that of the first round")
     cfg = compose_config([f"{SHORT.get(key, key)}={value}" for key, value in given.items()])
-    tracking = Tracking(**{k: v for k, v in cfg.tracking.items() if k != "_target_"})
+    tracking: Tracking = construct(cfg.tracking)
     found = found_runs(folder) if folder.is_dir() else []
     if not found:
         raise ConfigError(f"{folder}: no run of FML-bench there (no folder with a summary.json)")

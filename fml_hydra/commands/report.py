@@ -12,14 +12,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from hydra.errors import InstantiationException
-from hydra.utils import instantiate
 from omegaconf import OmegaConf
-from pydantic import ValidationError
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from fml_hydra.errors import ConfigError, InfraError
+from fml_hydra.construct import construct
+from fml_hydra.errors import InfraError
 from fml_hydra.overrides import compose_config
 from fml_hydra.report.build import SECTIONS, build, figures_of
 from fml_hydra.report.collect import Bar, collect
@@ -69,10 +67,7 @@ def load_settings(argv: Sequence[str]) -> Settings:
     cfg = compose_config(words, "report")
     for key, value in raw.items():
         OmegaConf.update(cfg, key, value)
-    try:
-        settings = instantiate(cfg, _convert_="all")
-    except InstantiationException as error:
-        raise ConfigError(_explained(error)) from error
+    settings = construct(cfg, primary="report")
     assert isinstance(settings, Settings)
     return settings
 
@@ -101,17 +96,6 @@ def _sent(settings: Settings, study: Study, folder: Folder) -> str:
     except InfraError as error:
         return f"MLflow:  not sent, the files above are complete ({error})"
     return f"MLflow:  artifacts of run {run} (kind report)"
-
-
-def _explained(error: InstantiationException) -> str:
-    """What is wrong with a knob's value, in one line."""
-    key = str(error).rpartition("full_key: ")[2].strip() if "full_key: " in str(error) else ""
-    cause = error.__cause__
-    if not isinstance(cause, ValidationError):
-        return f"conf/report.yaml: {key}: {str(cause or error).splitlines()[0]}"
-    first = cause.errors()[0]
-    where = ".".join(str(part) for part in (key, *first["loc"]) if part != "")
-    return f"{where} (conf/report.yaml): {first['msg']}, got {first['input']!r}"
 
 
 def _file_name(title: str) -> str:

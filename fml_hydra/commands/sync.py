@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from fml_hydra.construct import construct
 from fml_hydra.errors import FmlError, RunLocked
 from fml_hydra.journal import Folded, Journal
 from fml_hydra.jsonl import read_records
@@ -21,7 +22,7 @@ def main(argv: list[str]) -> int:
     """Send every run below `root`; exit code 1 if something could not be sent."""
     cfg = compose_config(argv)
     root, console = Path(cfg.root).absolute(), Console()
-    tracking = Tracking(**{k: v for k, v in cfg.tracking.items() if k != "_target_"})
+    tracking: Tracking = construct(cfg.tracking)
     if problem := check_reachable(tracking, root):
         console.print(f"{tracking.address(root)} cannot be reached: {problem}", markup=False)
         return 1

@@ -9,6 +9,7 @@ from typing import NoReturn
 
 from rich.console import Console
 
+from fml_hydra.construct import construct
 from fml_hydra.errors import ConfigError
 from fml_hydra.overrides import compose_config
 from fml_hydra.tracking import Tracking
@@ -24,7 +25,7 @@ def main(argv: list[str]) -> int:
     if not port.isdigit():
         raise ConfigError(f"port={port}: not a number")
     cfg = compose_config([a for a in argv if not a.startswith("port=")])
-    tracking = Tracking(cfg.tracking.uri, cfg.tracking.experiment)
+    tracking: Tracking = construct(cfg.tracking)
     root = Path(cfg.root).absolute()
     if not tracking.on:
         raise ConfigError("tracking=none: there is no MLflow store to look at")
