@@ -2,11 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from omegaconf import DictConfig, OmegaConf
-from pydantic import AfterValidator, PositiveInt
+from pydantic import PositiveInt
 from pydantic.dataclasses import dataclass
 
 from fml_hydra.agents.base import Agent
@@ -14,7 +13,7 @@ from fml_hydra.checkout import StandIns
 from fml_hydra.construct import construct
 from fml_hydra.errors import ConfigError, NotPrepared, TaskError
 from fml_hydra.hashing import value_hash
-from fml_hydra.knobs import STRICT
+from fml_hydra.knobs import STRICT, Folder
 from fml_hydra.llm.base import LLM
 from fml_hydra.parts import Roads
 from fml_hydra.preparation import Means, unprepared
@@ -27,7 +26,6 @@ from fml_hydra.tracking import Tracking
 
 FORMAT = 2
 """Raised when the same configuration would give another run than before."""
-Folder = Annotated[Path, AfterValidator(lambda path: path.expanduser().absolute())]
 DETERMINING = ("agent", "llm", "prompt", "budget", "sandbox", "seed", "slots")
 """The parts of the configuration, beside the task, that determine a run."""
 _ROAD = frozenset(

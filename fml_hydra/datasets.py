@@ -11,10 +11,10 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass as plain_dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from filelock import FileLock
-from pydantic import AfterValidator, Field
+from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from fml_hydra.building import Workshop, build
@@ -22,11 +22,10 @@ from fml_hydra.download import size
 from fml_hydra.errors import DataError
 from fml_hydra.files import replace_json
 from fml_hydra.hashing import file_hash, tree_hash, value_hash
-from fml_hydra.knobs import STRICT
+from fml_hydra.knobs import STRICT, Folder
 from fml_hydra.origins import Report
 from fml_hydra.parts import Part, Roads, lay
 
-Folder = Annotated[Path, AfterValidator(lambda path: path.expanduser().absolute())]
 _DONE = "done.json"
 _OWN = re.compile(r"\{task\}/([\w./-]+)")
 

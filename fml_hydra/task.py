@@ -6,9 +6,9 @@ a definition cannot work (task_check), how a task is run (workspace, evaluation)
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from fml_hydra.checkout import Checkout
@@ -16,7 +16,7 @@ from fml_hydra.data import Source
 from fml_hydra.datasets import Dataset, Shelf
 from fml_hydra.environment import Env
 from fml_hydra.hashing import tree_hash
-from fml_hydra.knobs import STRICT
+from fml_hydra.knobs import STRICT, Folder
 from fml_hydra.metric import Metric
 from fml_hydra.repository import repository_hash
 from fml_hydra.terms import (
@@ -30,7 +30,6 @@ from fml_hydra.terms import (
     Split,
 )
 
-Folder = Annotated[Path, AfterValidator(lambda path: path.expanduser().absolute())]
 POSTPROCESS = Path(__file__).with_name("postprocess.py")
 """The grader of tasks with `results`."""
 

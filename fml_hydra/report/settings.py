@@ -1,19 +1,17 @@
 """The knobs of a report; their values are in conf/report.yaml."""
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import AfterValidator, NonNegativeInt, PositiveInt
+from pydantic import NonNegativeInt, PositiveInt
 from pydantic.dataclasses import dataclass
 
 from fml_hydra.analysis.behaviour import Judge
 from fml_hydra.analysis.diversity import PreferredEmbedder
 from fml_hydra.embedding import Embedder
-from fml_hydra.knobs import STRICT
+from fml_hydra.knobs import STRICT, Folder
 from fml_hydra.tracking import Tracking
 
-Folder = Annotated[Path, AfterValidator(lambda path: path.expanduser().absolute())]
 LATEST, ALL = "latest", "all"
 
 

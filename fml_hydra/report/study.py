@@ -44,17 +44,17 @@ class Study:
     @cached_property
     def cells(self) -> pd.DataFrame:
         """One run per task, agent, LLM and seed."""
-        return self._labelled(tables.one_per_cell(self.runs))
+        return self.labelled(tables.one_per_cell(self.runs))
 
     @cached_property
     def tested(self) -> pd.DataFrame:
         """The cells with a test result."""
-        return self._labelled(tables.tested(self.runs))
+        return self.labelled(tables.tested(self.runs))
 
     @cached_property
     def best(self) -> pd.DataFrame:
         """The best of n rounds per task, agent and LLM."""
-        return self._labelled(tables.best_of_n(self.runs, self.settings.best_of, self.asked))
+        return self.labelled(tables.best_of_n(self.runs, self.settings.best_of, self.asked))
 
     @cached_property
     def asked(self) -> int:
@@ -75,7 +75,7 @@ class Study:
     def configurations(self) -> pd.DataFrame:
         """`agent`, `llm` and `label`, in order."""
         found = self.runs[CONFIGURATION].drop_duplicates().sort_values(CONFIGURATION)
-        return self._labelled(found.reset_index(drop=True))
+        return self.labelled(found.reset_index(drop=True))
 
     @cached_property
     def looks(self) -> Mapping[str, Look]:
@@ -86,14 +86,11 @@ class Study:
         """Short name of a configuration in figures: the LLM is left out when there is only one."""
         return agent if len(self.llms) == 1 else f"{agent} · {llm}"
 
-    def _labelled(self, table: pd.DataFrame) -> pd.DataFrame:
+    def labelled(self, table: pd.DataFrame) -> pd.DataFrame:
+        """A table with the columns agent and llm, and `label` added."""
         pairs = zip(table["agent"], table["llm"], strict=True)
         labels = [self.label(agent, llm) for agent, llm in pairs]
         return table.assign(label=pd.Series(labels, index=table.index, dtype=object))
-
-    def labelled(self, table: pd.DataFrame) -> pd.DataFrame:
-        """A table with the columns agent and llm, and `label` added."""
-        return self._labelled(table)
 
     def metric_of(self, task: str) -> str:
         """The task's metric and its direction, for an axis."""
