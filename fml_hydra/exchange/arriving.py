@@ -21,7 +21,7 @@ from fml_hydra.exchange.reading import (
     journal_of,
     model_of,
 )
-from fml_hydra.exchange.tasks import BenchTask
+from fml_hydra.exchange.tasks import ScoredTask
 from fml_hydra.exchange.writing import OWN_FILES
 from fml_hydra.hashing import file_hash
 from fml_hydra.journal import Folded
@@ -49,7 +49,7 @@ class Arrivals:
             if header := _header(journal):
                 self._note(header, journal.parent)
 
-    def result(self, result: Result, task: BenchTask, sweep: str) -> Path:
+    def result(self, result: Result, task: ScoredTask, sweep: str) -> Path:
         """The folder of a run of FML-bench; made if it is not there.
 
         Raises TaskError when the baseline is not known, or FML-bench would not write it so.

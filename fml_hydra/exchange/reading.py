@@ -14,7 +14,7 @@ from typing import Any
 
 from fml_hydra.errors import TaskError
 from fml_hydra.exchange.layout import Json, Result, storable
-from fml_hydra.exchange.tasks import NO_CODE, BenchTask
+from fml_hydra.exchange.tasks import NO_CODE, ScoredTask
 from fml_hydra.hashing import value_hash
 from fml_hydra.journal import History, Node, Status
 from fml_hydra.usage import Usage
@@ -54,7 +54,7 @@ def model_of(result: Result) -> str:
     return str(result.summary.get("model") or "unknown")
 
 
-def journal_of(result: Result, task: BenchTask, place: Place) -> list[Json]:
+def journal_of(result: Result, task: ScoredTask, place: Place) -> list[Json]:
     """The run's events; raises TaskError when the baseline is not known."""
     began = _began(result)
     steps = result.summary["val_steps"]
@@ -74,7 +74,7 @@ def journal_of(result: Result, task: BenchTask, place: Place) -> list[Json]:
     ]
 
 
-def remarks(result: Result, task: BenchTask) -> list[str]:
+def remarks(result: Result, task: ScoredTask) -> list[str]:
     """What a journal cannot say as FML-bench does, for the person who imports it."""
     summary, said = result.summary, list[str]()
     count, told = len(summary["val_steps"]), summary.get("total_steps")
@@ -90,7 +90,7 @@ def remarks(result: Result, task: BenchTask) -> list[str]:
     return said
 
 
-def _header(result: Result, task: BenchTask, place: Place, began: float) -> Json:
+def _header(result: Result, task: ScoredTask, place: Place, began: float) -> Json:
     summary = result.summary
     baseline = _baselines(result, task)
     name = task.metric.name
@@ -134,7 +134,7 @@ def _budget(summary: Json) -> int:
     return int(params.get("max_steps") or params.get("max_iter") or DEFAULT_BUDGET)
 
 
-def _baselines(result: Result, task: BenchTask) -> dict[str, float]:
+def _baselines(result: Result, task: ScoredTask) -> dict[str, float]:
     """On val as the run itself was told, on test as FML-bench's task says."""
     told = result.summary.get("baseline_primary_metric")
     raw = {"val": task.baseline.get("val") if told is None else told}
@@ -157,7 +157,7 @@ def _began(result: Result) -> float:
         return float(math.floor((result.folder / "summary.json").stat().st_mtime))
 
 
-def _nodes(result: Result, task: BenchTask, began: float) -> list[Node]:
+def _nodes(result: Result, task: ScoredTask, began: float) -> list[Node]:
     """One per step, in order; each begins when the one before it ends."""
     nodes, ids, now = list[Node](), dict[str, int](), began
     for number, told in enumerate(result.summary["val_steps"]):
@@ -175,7 +175,7 @@ def _over(node: Node) -> float:
 
 
 def _node(
-    result: Result, task: BenchTask, number: int, parents: tuple[int, ...], started: float
+    result: Result, task: ScoredTask, number: int, parents: tuple[int, ...], started: float
 ) -> Node:
     told = result.summary["val_steps"][number]
     val: Json = told.get("val_result") or {}
@@ -218,7 +218,7 @@ def _status(val: Json, value: float | None) -> Status:
     return "protected" if error.startswith("Workspace corrupted") else "crash"
 
 
-def _code(result: Result, task: BenchTask, step_id: int) -> tuple[dict[str, str], Json]:
+def _code(result: Result, task: ScoredTask, step_id: int) -> tuple[dict[str, str], Json]:
     """The code files that differ from the baseline; and, to be kept, what else the file says."""
     told = result.snapshots.get(snapshot_name(step_id))
     if told is None:
@@ -246,7 +246,7 @@ def _relative(key: str, repo: str) -> str:
     return key.split("/", 2)[-1]
 
 
-def _metrics(results: Any, task: BenchTask, value: float | None) -> dict[str, float]:
+def _metrics(results: Any, task: ScoredTask, value: float | None) -> dict[str, float]:
     """The primary metric, and every mean of every data set as `dataset.name`."""
     found = {} if value is None else {task.metric.name: value}
     for dataset, told in results.items() if isinstance(results, dict) else ():
@@ -265,7 +265,7 @@ def _usage(told: Any) -> Usage | None:
     return Usage(input=min(prompt, total), output=max(0, total - prompt))
 
 
-def _test(result: Result, task: BenchTask, baseline: Json, nodes: Sequence[Node]) -> Json:
+def _test(result: Result, task: ScoredTask, baseline: Json, nodes: Sequence[Node]) -> Json:
     """The baseline stands in where FML-bench's script lets it stand in."""
     name, best = task.metric.name, History(nodes, None, {}).best()
     base = {"value": baseline["test"][name], "step": best.id if best else None, "metrics": {}}

@@ -6,13 +6,18 @@ The facts are those that its `compute_agent_metrics.py` goes by. A checkout of F
 
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from omegaconf import OmegaConf
+
 from fml_hydra.errors import ConfigError
 from fml_hydra.metric import Direction, Metric
+from fml_hydra.resources import conf_dir
 
 FOLDER = "fml_bench"
 """Where an export keeps what belongs to FML-bench's checkout rather than to its results."""
@@ -21,41 +26,12 @@ LOG_SCALED = {"Unlearning_open_unlearning"}
 NO_CODE = {"split_config.json", "notes.txt"}
 """Target files that never count as code."""
 
-# task, data set, metric, direction, best, worst (- is the baseline), baseline on val and on test
-_KNOWN = """
-Causality_causalml ihdp_test mae_mean lower 0 - 1.2962585694753708 1.328343456347623
-Causality_gcastle synthetic_dag shd_mean lower 0 - 72.0 71.0
-Continual_Learning_continual_learning splitMNIST_scenario_class average_acc_mean higher 1 0 \
-0.2712503183091418 0.2709019474984232
-Continual_Learning_pycil cifar100_incremental avg_incremental_acc_mean higher 1 0 \
-0.5910666666666667 0.5951666666666667
-Data_Efficiency_easyfsl miniimagenet_test accuracy_mean higher 1 0 0.6584 0.6534
-Data_Efficiency_usb cifar100_ssl test_acc_mean higher 1 0 0.07566666666666666 0.079
-Fairness_and_Bias_aif360 compas abs_aod_mean lower 0 1 0.2657268424611224 0.23986259586405548
-Fairness_fairlearn adult abs_demographic_parity_diff_mean lower 0 1 \
-0.18663158848996153 0.1730295772151227
-Federated_Learning_PFLlib cifar10_fl test_acc_mean higher 1 0 \
-0.4405712594723812 0.45259903175692706
-Generalization_domainbed ColoredMNIST_test_env2 in_acc_mean higher 1 0 \
-0.2791827403914845 0.2868250275498959
-Generalization_domainbed_officehome OfficeHome_test_env0 avg_acc_mean higher 1 0 \
-0.8832417582417582 0.8628605061801059
-Privacy_opacus cifar10_dp test_acc_mean higher 1 0 0.5893848545414169 0.5877142857142857
-Privacy_privacymeter cifar10 AUC_gap_mean lower 0 0.5 0.3339 0.3213666666666667
-Representation_Learning_lightly cifar10_linear_probing test_acc_mean higher 1 0 \
-0.7527309060096741 0.7564285397529602
-Representation_Learning_solo_learn cifar100_ssl linear_eval_acc_mean higher 1 0 \
-0.47765642404556274 0.4895714223384857
-Robustness_and_Reliability_art poisoned_mnist defense_score_mean higher 1 0 \
-0.4720302724887606 0.47742915945583675
-Robustness_openood openood auroc_mean higher 1 0 0.8757909632571994 0.9302045714285714
-Unlearning_open_unlearning tofu_unlearning forget_quality_mean lower 0 - \
-2.2001332500149066e-71 1.572462355189384e-167
-"""
+_OWN = re.compile(r"ml_tasks/([^/]+)/")
+"""Where the scripts of a task lie in a checkout, and so its name."""
 
 
 @dataclass(frozen=True)
-class BenchTask:
+class ScoredTask:
     """What must be known of a task to read its results."""
 
     name: str
@@ -97,15 +73,27 @@ class BenchTask:
         return {**named, "direction": direction, "best": self.metric.best, "worst": worst}
 
 
-def known_tasks() -> dict[str, BenchTask]:
-    """The 18 tasks of FML-bench v3 with their published baselines."""
-    return {t.name: t for t in map(_known, filter(None, _KNOWN.splitlines()))}
+@cache
+def known_tasks() -> dict[str, ScoredTask]:
+    """The 18 tasks of FML-bench v3, as our own definitions declare them, by FML-bench's names."""
+    folders = [conf_dir() / "task" / group for group in ("paper", "fml18")]
+    defined = [OmegaConf.load(path) for folder in folders for path in sorted(folder.glob("*.yaml"))]
+    return {t.name: t for t in (_declared(raw) for raw in defined if "origin" in raw)}
 
 
-def _known(line: str) -> BenchTask:
-    name, dataset, key, direction, best, worst, val, test = line.split()
-    metric = _metric(name, key, direction, float(best), None if worst == "-" else float(worst))
-    return BenchTask(name, dataset, key, metric, {"val": float(val), "test": float(test)})
+def _declared(raw: Any) -> ScoredTask:
+    """A task of ours as FML-bench would tell it: `compas.means.abs_aod_mean` says data set and key.
+
+    What we take as -log10 it keeps as it is.
+    """
+    name = next(m[1] for m in map(_OWN.match, raw.origin.files.values()) if m)
+    metric, result, declared = raw.metric, raw.results[0], raw.reported.baseline
+    dataset, _, key = result.metrics[metric.name].split(".")
+    scaled = name in LOG_SCALED
+    baseline = {s: 10 ** -declared[s] if scaled else float(declared[s]) for s in ("val", "test")}
+    worst = metric.get("worst")
+    known = _metric(name, key, metric.direction, metric.best, worst)
+    return ScoredTask(name, dataset, key, known, baseline)
 
 
 def _metric(name: str, key: str, direction: str, best: float, worst: float | None) -> Metric:
@@ -131,7 +119,7 @@ class Bench:
         around += [folder / FOLDER for folder in results.absolute().parents]
         return cls(next((folder for folder in around if (folder / "ml_tasks").is_dir()), None))
 
-    def task(self, name: str) -> BenchTask:
+    def task(self, name: str) -> ScoredTask:
         """What is known of a task; raises ConfigError when that is too little to read results."""
         found = self._told(name) or known_tasks().get(name)
         if found is None:
@@ -144,9 +132,9 @@ class Bench:
         own = {s: found.raw(self._json(f"{folder}/{s}_info.json")) for s in ("val", "test")}
         baseline = {**found.baseline, **{s: v for s, v in own.items() if v is not None}}
         facts = (found.dataset, found.key, found.metric, baseline)
-        return BenchTask(name, *facts, self._code(config), str(config.get("pinned_commit", "")))
+        return ScoredTask(name, *facts, self._code(config), str(config.get("pinned_commit", "")))
 
-    def _told(self, name: str) -> BenchTask | None:
+    def _told(self, name: str) -> ScoredTask | None:
         told = (self._json("tasks.json") or {}).get(name)
         if told is None:
             return None
@@ -154,7 +142,7 @@ class Bench:
             worst = None if told["worst"] == "baseline" else float(told["worst"])
             best = float(told["best"])
             metric = _metric(name, told["metric"], told["direction"], best, worst)
-            return BenchTask(name, str(told["dataset"]), str(told["metric"]), metric)
+            return ScoredTask(name, str(told["dataset"]), str(told["metric"]), metric)
         except (KeyError, TypeError, ValueError) as error:
             raise ConfigError(f"{self.root}/tasks.json: {name}: {error!r} is wrong") from error
 
