@@ -14,12 +14,11 @@ from typing import Literal, get_args
 from filelock import FileLock
 
 from fml_hydra.errors import TaskError
-from fml_hydra.evaluation import Evaluator
+from fml_hydra.evaluation import Evaluator, Outcome
 from fml_hydra.files import replace_json
 from fml_hydra.hashing import value_hash
 from fml_hydra.task import TaskSpec
 from fml_hydra.terms import Split
-from fml_hydra.trees import remove_tree
 
 _NUMERIC = ("numpy", "torch", "scikit-learn", "scipy")
 
@@ -92,24 +91,18 @@ def versions() -> dict[str, str]:
 
 
 def _measured(evaluator: Evaluator) -> Baseline:
-    metrics: dict[Split, dict[str, float]] = {}
-    outputs, seconds = "", 0.0
-    kept: Path | None = None
-    for split in get_args(Split):
-        outcome = evaluator.evaluate({}, split, kept=kept)
-        kept = kept or outcome.kept
+    splits = get_args(Split)
+    outcomes = evaluator.in_turn({}, splits)
+    found: dict[Split, Outcome] = dict(zip(splits, outcomes, strict=False))
+    for split, outcome in found.items():
         if outcome.status != "ok":
             reason = (outcome.feedback.strip().splitlines() or [""])[-1]
             raise TaskError(
                 f"task {evaluator.task.name}: the baseline does not run on {split} "
                 f"({outcome.status}: {reason}); `tasks check {evaluator.task.name}` shows all of it"
             )
-        metrics[split] = outcome.metrics
-        if split == "val":
-            outputs, seconds = outcome.outputs, outcome.seconds
-    if kept:
-        remove_tree(kept)
-    return Baseline(metrics, outputs, seconds)
+    metrics = {split: outcome.metrics for split, outcome in found.items()}
+    return Baseline(metrics, found["val"].outputs, found["val"].seconds)
 
 
 def _path(evaluator: Evaluator, root: Path, kind: str) -> Path:

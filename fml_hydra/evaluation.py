@@ -7,7 +7,7 @@ Not here: budgets, journals, LLMs.
 import json
 import logging
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, get_args
@@ -141,6 +141,21 @@ class Evaluator:
             verdict = grader.grade(slot.graded, self.data.answers(split))
             outcome = self._judge(ran, verdict, handed_in, split)
             return self._with_kept(slot, outcome) if split == "val" else outcome
+
+    def in_turn(
+        self, files: Mapping[str, str], splits: Sequence[Split], shift: int = 0
+    ) -> list[Outcome]:
+        """One outcome per split up to one that is not ok; the test goes on from what val left."""
+        kept: Path | None = None
+        outcomes: list[Outcome] = []
+        for split in splits:
+            outcomes.append(self.evaluate(files, split, shift, kept))
+            kept = kept or outcomes[-1].kept
+            if outcomes[-1].status != "ok":
+                break
+        if kept:
+            remove_tree(kept)
+        return outcomes
 
     def _reseeded(self, split: Split, shift: int) -> dict[str, str]:
         """Scripts in which a seed stands, with another one; as they are at the task's own seed."""

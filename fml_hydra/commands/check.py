@@ -21,7 +21,6 @@ from fml_hydra.evaluation import Evaluator, Outcome
 from fml_hydra.ideas import Idea, load_ideas
 from fml_hydra.task import TaskSpec
 from fml_hydra.terms import Measured, Reported, Split
-from fml_hydra.trees import remove_tree
 
 TOLERANCE = 3.0
 """Standard deviations a measured value may be off the declared one."""
@@ -143,7 +142,7 @@ class Bench:
         values: dict[str, list[float]] = {split: [] for split in splits}
         first, seconds, refused = "", [], []
         for shift in range(seeds):
-            outcomes = self._evaluated(files, shift, splits)
+            outcomes = self._evaluator.in_turn(files, splits, shift)
             last = outcomes[-1]
             if last.status != "ok" and not (shift and self._task.isolation == "shared"):
                 return self._failed(what, last, values)
@@ -160,21 +159,6 @@ class Bench:
                 break
         told = "; ".join(refused)
         return replace(what, values=values, seconds=mean(seconds), outputs=first, feedback=told)
-
-    def _evaluated(
-        self, files: Mapping[str, str], shift: int, splits: tuple[Split, ...]
-    ) -> list[Outcome]:
-        """One outcome per split up to one that is not ok; the test goes on from what val left."""
-        kept: Path | None = None
-        outcomes: list[Outcome] = []
-        for split in splits:
-            outcomes.append(self._evaluator.evaluate(files, split, shift, kept))
-            kept = kept or outcomes[-1].kept
-            if outcomes[-1].status != "ok":
-                break
-        if kept:
-            remove_tree(kept)
-        return outcomes
 
     def judged(self, found: Measurement, declared: Measured | None) -> Measurement:
         """Hold the measured values against the declared ones."""
